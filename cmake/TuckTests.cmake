@@ -16,7 +16,7 @@ set(tuck_no_threads ${tuck_no_memory} core_test codec_test deflate_test chain_te
 set(tuck_no_kernels cuda_types_test native_test model_test bench_test peers_test points_test predict_test timeline_test tuner_test
                     core_test codec_test deflate_test chain_test quantize_test frame_test files_test)
 # Of what runs kernels, enough to run each template; compiling the rest by nvcc takes most of an hour.
-set(tuck_few_kernels device_functions_test kernels_test fused_relu small_tensors thrust_vectors)
+set(tuck_few_kernels device_functions_test kernels_test nvrtc_test fused_relu small_tensors thrust_vectors)
 # Compilers, measurements and what takes long.
 set(tuck_no_quick cuda_types_test native_test bench_test peers_test points_test predict_test timeline_test tuner_test tuck_bench_test
                   device_bench_test kernels_test block_test cudasim_test swap_training swap_training_test inflate_batch

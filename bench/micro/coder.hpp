@@ -30,9 +30,10 @@ class coder {
 // What a coder is made for.
 struct coder_request {
   dtype type;
-  uint64_t raw_bytes;    // of each tensor to come: whole elements
-  uint64_t chunk_bytes;  // what is coded on its own, where the coder has no chunks itself
-  double tolerance;      // of lossy coders: the largest absolute error
+  uint64_t raw_bytes;     // of each tensor to come: whole elements
+  uint64_t chunk_bytes;   // what is coded on its own, where the coder has no chunks itself
+  double tolerance;       // of lossy coders: the largest absolute error
+  uint64_t columns = 64;  // values per row, for coders of two dimensions
 };
 
 // A library beside ours, as it was found when this was built.
@@ -42,6 +43,7 @@ struct peer {
   bool lossy;
   bool (*takes)(dtype);
   std::unique_ptr<coder> (*make)(const coder_request&);
+  bool slow = false;  // for sizes only: tuck-bench leaves it out
 };
 
 // Those that this program was built with; maybe none.

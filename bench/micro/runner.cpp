@@ -1,6 +1,6 @@
 #include "bench/micro/runner.hpp"
 
-#include "tuck/codecs.hpp"
+#include "bench/support/tuck_coder.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -21,34 +21,6 @@ using clock = std::chrono::steady_clock;
 double seconds_since(clock::time_point begin) { return std::chrono::duration<double>(clock::now() - begin).count(); }
 
 bool is_copy(const std::string& coder) { return coder == host_copy || coder == device_copy; }
-
-// One of tuck's codecs on the host.
-class tuck_coder final : public coder {
- public:
-  tuck_coder(const tools::codec_choice& choice, const coder_request& request, unsigned threads)
-      : codec_(tools::choose_codec(choice, request.type)), how_{.threads = threads} {
-    if (codec_ == nullptr) throw std::runtime_error(choice.name + ": not for " + tuck::name(request.type));
-    const tools::frame_plan plan = codec_->plan(request.raw_bytes / size_of(request.type), {});
-    require({.code = plan.code});
-    frame_.resize(plan.most_bytes);
-  }
-  uint64_t encode(const_bytes raw) override {
-    const outcome done = codec_->encode(raw, {frame_.data(), frame_.size()}, {}, how_);
-    require(done);
-    return bytes_ = done.bytes;
-  }
-  void decode(bytes out) override { require(codec_->decode({frame_.data(), bytes_}, out, how_)); }
-
- private:
-  static void require(const outcome& done) {
-    if (!done) throw std::runtime_error(message(done.code));
-  }
-
-  std::unique_ptr<tools::chosen_codec> codec_;
-  host::execution how_;
-  std::vector<std::byte> frame_;
-  uint64_t bytes_ = 0;
-};
 
 // Times `work` and, in turn with it, `copy`: what disturbs the one for long disturbs the other. Short ones many at
 // once, because a clock has a grain.
@@ -99,7 +71,8 @@ const device_peer* device_peer_of(const std::string& name) {
 std::vector<entry> runner::host_coders(bool with_peers) {
   std::vector<entry> all = tuck_coders(host_copy);
   if (with_peers)
-    for (const peer& p : host_peers()) all.push_back({p.name, true, p.takes});
+    for (const peer& p : host_peers())
+      if (!p.slow) all.push_back({p.name, true, p.takes});
   return all;
 }
 

@@ -10,12 +10,12 @@ constexpr const char* library = "zfp";
 
 bool takes(dtype type) { return type == dtype::f32 || type == dtype::f64; }
 
-// A tensor's shape is not known here: rows of 64 values, or one dimension where these do not come out even.
+// Rows of the tensor, or one dimension if these do not come out even.
 zfp_field* shaped(const coder_request& request) {
-  constexpr size_t columns = 64;
+  const size_t columns = request.columns;
   const zfp_type type = request.type == dtype::f32 ? zfp_type_float : zfp_type_double;
   const size_t count = request.raw_bytes / size_of(request.type);
-  if (count % columns != 0) return zfp_field_1d(nullptr, type, count);
+  if (count % columns != 0 || count == columns) return zfp_field_1d(nullptr, type, count);
   return zfp_field_2d(nullptr, type, columns, count / columns);
 }
 

@@ -46,7 +46,8 @@ class zstd_chunks {
 std::vector<peer> zstd_peers() {
   const std::string version = std::string("zstd ") + ZSTD_versionString();
   return {{"zstd-1", version, false, takes_any, make_chunked<zstd_chunks, 1>},
-          {"zstd-3", version, false, takes_any, make_chunked<zstd_chunks, 3>}};
+          {"zstd-3", version, false, takes_any, make_chunked<zstd_chunks, 3>},
+          {"zstd-19", version, false, takes_any, make_chunked<zstd_chunks, 19>, true}};
 }
 
 }  // namespace tuck::bench

@@ -1,4 +1,5 @@
 // Includes everything for the GPU except swapping: encode and decode on a stream, and block codecs for user kernels.
+// NVRTC sees only the latter.
 #pragma once
 
 #include <tuck/codec/bitpack/bitpack_block.cuh>
@@ -14,12 +15,15 @@
 #include <tuck/codec/transform/delta_block.cuh>
 #include <tuck/codec/zvc/zvc_block.cuh>
 #include <tuck/core/version.hpp>
-#include <tuck/frame/batch.cuh>
 #include <tuck/frame/block.cuh>
+
+#if defined(TUCK_HOST)
+#include <tuck/frame/batch.cuh>
 #include <tuck/frame/delta.cuh>
 #include <tuck/frame/device.cuh>
 #include <tuck/frame/statistics.cuh>
 
 #if defined(__cpp_exceptions)
 #include <tuck/memory/frame_buffer.cuh>
+#endif
 #endif

@@ -47,7 +47,8 @@ foreach(file ${files})
       complain("${file}: ${line}: headers of ours are included as <tuck/...>")
     endif()
     if(file MATCHES "\\.hpp$" AND target MATCHES "\\.cuh$|^cuda|^cub/" AND
-       NOT "${file} ${target}" MATCHES "^core/cuda_(result.hpp cuda_runtime|types.hpp cuda_(fp16|bf16|fp8)).h$")
+       NOT "${file} ${target}" MATCHES "^core/cuda_(result.hpp cuda_runtime|types.hpp cuda_(fp16|bf16|fp8)).h$" AND
+       NOT "${file} ${target}" MATCHES "^core/standard.hpp cuda/std/")
       complain("${file}: ${line}: a .hpp needs no CUDA, or its runtime by core/cuda_result.hpp")
     endif()
     if(file MATCHES "^([a-z]+)/" AND target MATCHES "^tuck/")

@@ -8,8 +8,6 @@
 #include <tuck/codec/block_tile.cuh>
 #include <tuck/core/architecture.hpp>
 
-#include <algorithm>
-
 namespace tuck::inline TUCK_ABI {
 
 inline constexpr int block_threads = 128;  ///< threads per block of the library's kernels
@@ -20,21 +18,25 @@ namespace detail {
 inline constexpr uint32_t most_shared_bytes = 46 * 1024, shared_of_kernel = 384, shared_of_system = 1024;
 
 // Return how many blocks a multiprocessor has registers, or shared memory, for.
-constexpr int blocks_with(int registers) noexcept {
+TUCK_HD constexpr int blocks_with(int registers) noexcept {
   return static_cast<int>(architecture::registers) / (block_threads * registers);
 }
-constexpr int blocks_with_memory(uint64_t bytes) noexcept {  // at least 1
-  return std::max(1, static_cast<int>(architecture::shared_bytes / (bytes + shared_of_kernel + shared_of_system)));
+TUCK_HD constexpr int blocks_with_memory(uint64_t bytes) noexcept {  // at least 1
+  const auto blocks = static_cast<int>(architecture::shared_bytes / (bytes + shared_of_kernel + shared_of_system));
+  return blocks < 1 ? 1 : blocks;
+}
+TUCK_HD constexpr int fewer_of(int a, int b) noexcept { return a < b ? a : b; }
+
+template <int Registers> TUCK_HD constexpr int blocks_with() noexcept {
+  static_assert(Registers >= 64 && Registers <= 128, "tuck: registers of a block codec are 64, 80, 96 or 128");
+  return detail::blocks_with(Registers);
 }
 
 // What a block codec or block decoder B declares.
 template <class B> inline constexpr int blocks_of = blocks_with(64);
 template <class B>
   requires(B::registers > 0)
-inline constexpr int blocks_of<B> = [] {
-  static_assert(B::registers >= 64 && B::registers <= 128, "tuck: registers of a block codec are 64, 80, 96 or 128");
-  return blocks_with(B::registers);
-}();
+inline constexpr int blocks_of<B> = blocks_with<B::registers>();
 
 // The same for a kernel that encodes one tensor.
 template <class B>
@@ -79,21 +81,21 @@ template <class B> struct encode_policy {
   static constexpr int with_memory = blocks_with_memory(sizeof(encoder_storage<B, true>));
   static constexpr bool waits = !has_chunk<B> || with_memory >= 5;
   static constexpr int blocks =
-      std::min(encode_blocks_of<B>, waits ? with_memory : blocks_with_memory(sizeof(encoder_storage<B>)));
+      fewer_of(encode_blocks_of<B>, waits ? with_memory : blocks_with_memory(sizeof(encoder_storage<B>)));
 };
 // The next chunk is fetched if there is memory for as many blocks as have registers, or for 6 of at most 36 KiB. With
 // more, exponents decodes faster by 8 blocks that fetch nothing.
 template <class B> struct decode_policy {
   static constexpr uint64_t bytes = sizeof(decoder_storage<B, 2>);
-  static constexpr int fewer = std::min(blocks_of<B>, 6);
+  static constexpr int fewer = fewer_of(blocks_of<B>, 6);
   static constexpr bool fetches = architecture::copies_in_background && !reads_global<B> &&
                                   bytes <= (blocks_of<B> > 6 ? 36u * 1024 : most_shared_bytes) &&
                                   fewer <= blocks_with_memory(bytes);
   static constexpr int blocks =
-      fetches ? fewer : std::min(blocks_of<B>, blocks_with_memory(sizeof(decoder_storage<B>)));
+      fetches ? fewer : fewer_of(blocks_of<B>, blocks_with_memory(sizeof(decoder_storage<B>)));
 };
 // A block of a batch keeps values in registers from one item to the next. 64 are too few on some processors.
-template <class B> inline constexpr int batch_blocks_of = std::min(blocks_of<B>, 6);
+template <class B> inline constexpr int batch_blocks_of = fewer_of(blocks_of<B>, 6);
 // The values of a delta's base take registers too: at 5 blocks a thread has 96, at 4 it has 128.
 template <class B> inline constexpr int delta_blocks_of = blocks_of<B> > 5 ? 5 : blocks_of<B> - 1;
 // The cursor of a batch that is encoded takes registers besides.

@@ -49,7 +49,8 @@
 //   output of decoders (Output)              summed, writes, sums, of_base, add_base, sum_base, bytes,
 //       base_of_chunk
 //   values of a base (Base)                  at, row
-//   always chain (Chain)                     growth, record_bytes, size, splits, stage, stage_type, width
+//   always chain (Chain)                     growth, record_bytes, size, splits, splitter_bits, stage,
+//       stage_type, width
 //   always block_tile (Tile)                 capacity, clip, count, first_value, lane_values, row, row_values,
 //       row_words, rows, set_row
 #pragma once
@@ -58,10 +59,8 @@
 #include <tuck/core/dtype.hpp>
 #include <tuck/core/floating.hpp>
 #include <tuck/core/span.hpp>
+#include <tuck/core/standard.hpp>
 #include <tuck/core/status.hpp>
-
-#include <concepts>
-#include <type_traits>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -84,7 +83,7 @@ enum class codec_id : uint16_t {
 };
 
 /// Returns the name of a codec, as the program `tuck` takes it; "custom" or "unknown" for other ids.
-constexpr const char* name(codec_id id) noexcept {
+TUCK_HD constexpr const char* name(codec_id id) noexcept {
   constexpr const char* names[] = {"none",  "zvc",     "rle",      "rle-zero", "quantize", "deflate",   "unknown",
                                    "delta", "bitpack", "quantize", "huffman",  "gaps",     "exponents", "steps"};
   if (id <= codec_id::steps) return names[static_cast<uint16_t>(id)];
@@ -101,7 +100,7 @@ struct stage {
   uint32_t small = 0;            ///< second parameter
   uint64_t large = 0;            ///< third parameter
 
-  friend constexpr bool operator==(const stage&, const stage&) = default;
+  TUCK_HD friend constexpr bool operator==(const stage&, const stage&) = default;
 };
 static_assert(sizeof(stage) == 16);
 
@@ -111,7 +110,7 @@ inline constexpr int max_stages = 4;  ///< maximum number of stages of a codec
 struct stage_list {
   stage at[max_stages] = {};  ///< the stages
 
-  friend constexpr bool operator==(const stage_list&, const stage_list&) = default;
+  TUCK_HD friend constexpr bool operator==(const stage_list&, const stage_list&) = default;
 };
 
 /// What an adaptive codec may learn about the tensor before it encodes.
@@ -154,6 +153,7 @@ concept codec =
       { c.stages() } noexcept -> std::same_as<stage_list>;
       { C::from_stages(stages, parsed) } noexcept -> std::same_as<status>;
 
+#if defined(TUCK_HOST)
       // Returns the maximum number of bytes that encode_chunk writes for `count` values: monotonic in `count`, at most
       // four times max_chunk_raw_bytes.
       { c.max_chunk_bytes(count) } noexcept -> std::same_as<uint32_t>;
@@ -167,18 +167,24 @@ concept codec =
       // are, the function returns a status and accesses no memory outside the spans. After an error `restored` is
       // unspecified.
       { c.decode_chunk(encoded, restored) } noexcept -> std::same_as<status>;
+#endif
     };
 
 /// A codec that codes the changes of values from a base. In a delta, the frame calls these members. In other frames
 /// there is no base: all its values are 0. Decoding may be called with any base.
 template <class C>
-concept uses_base = codec<C> && requires(const C& c, span<const typename C::value_type> values,
-                                         span<typename C::value_type> restored, const_bytes encoded, bytes room) {
-  // Like encode_chunk(values, room) and decode_chunk(encoded, restored). The values are the bits of the tensor's values
-  // XOR those of as many values of the base, the second argument.
-  { c.encode_chunk(values, values, room) } noexcept -> std::same_as<uint32_t>;
-  { c.decode_chunk(encoded, values, restored) } noexcept -> std::same_as<status>;
-};
+concept uses_base =
+    codec<C> && requires(const C& c, span<const typename C::value_type> values, span<typename C::value_type> restored,
+                         const_bytes encoded, bytes room) {
+#if defined(TUCK_HOST)
+      // Like encode_chunk(values, room) and decode_chunk(encoded, restored). The values are the bits of the tensor's
+      // values XOR those of as many values of the base, the second argument.
+      { c.encode_chunk(values, values, room) } noexcept -> std::same_as<uint32_t>;
+      { c.decode_chunk(encoded, values, restored) } noexcept -> std::same_as<status>;
+#else
+      requires sizeof(C) == 0;  // there are no deltas
+#endif
+    };
 
 /// A codec whose parameters can be invalid, or depend on the whole tensor or on device memory. `prepare` makes a
 /// second codec, which encodes the chunks and whose stages the frame stores. A codec from from_stages is already
@@ -210,9 +216,11 @@ concept splitter =
       // stream has more than 32767 bytes. The sum of max_growth over the splitters of a chain is at most 4 KiB.
       { C::max_growth } -> std::convertible_to<uint32_t>;
 
+#if defined(TUCK_HOST)
       // Returns the bytes of the side stream of a chunk of `count` values that encode_chunk wrote or decode_chunk
       // accepted.
       { C::side_bytes(encoded, count) } noexcept -> std::same_as<uint32_t>;
+#endif
 
       // side_fits(side bytes, number of residual values, count): returns whether a chunk of `count` values can have
       // these. Called with numbers from a chunk that may be damaged, before it is decoded. Kernels call it: declare it
@@ -243,7 +251,7 @@ concept transform =
 template <codec C> using value_t = typename C::value_type;
 
 namespace detail {
-template <class C> constexpr bool lossy_of() {
+template <class C> TUCK_HD constexpr bool lossy_of() {
   if constexpr (requires { C::lossy; }) {
     static_assert(std::is_same_v<decltype(C::lossy), const bool>, "tuck: lossy is a static constexpr bool");
     return C::lossy;

@@ -3,10 +3,13 @@
 // unary: q zeros, then a one.
 #pragma once
 
+#include <tuck/core/bits.hpp>
+#include <tuck/core/standard.hpp>
+
+#if defined(TUCK_HOST)
 #include <tuck/core/bit_reader.hpp>
 #include <tuck/core/bit_writer.hpp>
-
-#include <bit>
+#endif
 
 namespace tuck::inline TUCK_ABI::rice {
 
@@ -15,6 +18,7 @@ TUCK_HD constexpr uint32_t remainder_bits(uint32_t k, uint32_t count) noexcept {
   return k == 0 ? 0 : tuck::bit_width(31 * (count - k) / (64 * k));
 }
 
+#if defined(TUCK_HOST)
 /// Writes n zeros and a one.
 [[gnu::always_inline]] inline void put_unary(bit_writer& out, uint32_t n) noexcept {
   for (; n >= 64; n -= 64) out.put(0, 64);
@@ -48,5 +52,6 @@ class unary_reader {
   uint64_t pending_ = 0;
   uint32_t bits_ = 0;  // of pending_
 };
+#endif
 
 }  // namespace tuck::inline TUCK_ABI::rice

@@ -8,9 +8,8 @@
 //   sm_120         65,536      100 KiB         yes
 #pragma once
 
+#include <tuck/core/standard.hpp>
 #include <tuck/core/version.hpp>
-
-#include <cstdint>
 
 namespace tuck::inline TUCK_ABI::architecture {
 

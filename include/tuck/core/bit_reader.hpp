@@ -6,6 +6,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
+#if defined(TUCK_HOST)
 /// Returns 57 bits or more from bit `bit` on, and zeros above them. Reads 8 bytes.
 inline uint64_t bit_window(const std::byte* from, uint64_t bit) noexcept {
   return load_unaligned<uint64_t>(from + bit / 8) >> bit % 8;
@@ -17,6 +18,7 @@ template <class Word>
   if (sizeof(Word) == 8 && width > 56) x |= static_cast<uint64_t>(from[bit / 8 + 8]) << 1 << (63 - bit % 8);
   return width < 8 * sizeof(Word) ? static_cast<Word>(x) & ((Word{1} << width) - 1) : static_cast<Word>(x);
 }
+#endif
 
 /// The next bits of a string. Classes that derive from it add `refill`.
 class bit_buffer {

@@ -2,12 +2,7 @@
 #pragma once
 
 #include <tuck/core/config.hpp>
-
-#include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <type_traits>
+#include <tuck/core/standard.hpp>
 
 namespace tuck::inline TUCK_ABI {
 

@@ -9,7 +9,7 @@
 //   sum      = sum of key(i) * w[i]                                                       modulo 2^64
 //   digest   = mix(sum XOR (size * 0x9e3779b97f4a7c15 modulo 2^64))
 //
-// `mix` is below; keys are odd (word_keys in core/cpu_windows.hpp). The sum is a plain addition, so blocks add their
+// `mix` is below; keys are odd (core/word_keys.hpp). The sum is a plain addition, so blocks add their
 // parts in any order. For each size, the digest is a permutation of the sum.
 //
 // The sum is linear in the words. Keys are not linear in the index of their word, and the digest of a tensor is not
@@ -20,10 +20,12 @@
 // finds accidental damage and does not protect against forgery.
 #pragma once
 
-#include <tuck/core/cpu.hpp>
 #include <tuck/core/span.hpp>
+#include <tuck/core/word_keys.hpp>
 
-#include <algorithm>
+#if defined(TUCK_HOST)
+#include <tuck/core/cpu.hpp>
+#endif
 
 namespace tuck::inline TUCK_ABI {
 
@@ -100,10 +102,12 @@ TUCK_HD constexpr uint64_t share_of_digest(uint64_t checksum, uint64_t i) noexce
 
 /// Returns the digest of a tensor: the sum of share_of_digest over its chunks, modulo 2^64. It depends on
 /// `chunk_bytes`, the bytes of a chunk; the last chunk may be shorter. Without values it is 0.
-inline uint64_t tensor_digest(const_bytes values, uint64_t chunk_bytes) noexcept {
+TUCK_HD inline uint64_t tensor_digest(const_bytes values, uint64_t chunk_bytes) noexcept {
   uint64_t all = 0;
-  for (uint64_t at = 0; at < values.size(); at += chunk_bytes)
-    all += share_of_digest(checksum(values.subspan(at, std::min(chunk_bytes, values.size() - at))), at / chunk_bytes);
+  for (uint64_t at = 0; at < values.size(); at += chunk_bytes) {
+    const uint64_t left = values.size() - at;
+    all += share_of_digest(checksum(values.subspan(at, left < chunk_bytes ? left : chunk_bytes)), at / chunk_bytes);
+  }
   return all;
 }
 

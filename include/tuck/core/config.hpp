@@ -1,11 +1,11 @@
 // All macros of the library, and its platform requirements: C++20, little-endian.
 #pragma once
 
+#include <tuck/core/standard.hpp>
+
 #if __cplusplus < 202002L
 #error "tuck needs C++20: compile with -std=c++20"
 #endif
-
-#include <bit>
 
 /// Names the inline namespace of the library. The name changes with the layout of a public type or of the frame, so
 /// that objects built against incompatible versions do not link together.
@@ -21,6 +21,12 @@
   sm_##a##b##c##d##e##f##g##h##i##j##k##l##m##n##o##p
 #else
 #define TUCK_ARCH sm_any
+#endif
+
+/// Defined where host code is compiled: not by NVRTC, which compiles kernels at run time and rejects functions of the
+/// host.
+#if !defined(__CUDACC_RTC__)
+#define TUCK_HOST
 #endif
 
 /// Marks a function for the host and, when nvcc compiles it, also for a single device thread.
@@ -73,4 +79,6 @@
   } while (false)
 #endif
 
+#if defined(TUCK_HOST)
 static_assert(std::endian::native == std::endian::little, "tuck: frames are little-endian, and so must the machine be");
+#endif

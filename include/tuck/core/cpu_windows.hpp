@@ -30,6 +30,7 @@
 #pragma once
 
 #include <tuck/core/bit_reader.hpp>
+#include <tuck/core/word_keys.hpp>
 #include <tuck/core/zigzag.hpp>
 
 #include <algorithm>
@@ -42,21 +43,6 @@
 
 namespace tuck::inline TUCK_ABI::detail {
 
-// The keys of core/checksum.hpp. They are odd.
-struct word_keys {
-  static constexpr uint64_t step = 0x9e3779b97f4a7c15, first = 0xd6e8feb86659fd93;
-
-  // The common factor of the keys of words 4 i to 4 i + 3.
-  TUCK_HD static constexpr uint32_t of_four(uint64_t i) noexcept {
-    const uint64_t place = i * step + first;
-    return static_cast<uint32_t>(place ^ (place >> 32)) | 1;
-  }
-  // The other factor of the key of word i.
-  TUCK_HD static constexpr uint32_t multiple(uint64_t i) noexcept {
-    return i % 4 == 0 ? 1 : i % 4 == 1 ? 0xcc9e2d53 : i % 4 == 2 ? 0x85ebca6b : 0x1b873593;
-  }
-  TUCK_HD static constexpr uint32_t of(uint64_t i) noexcept { return of_four(i / 4) * multiple(i); }
-};
 // The keys of the first words, as many as a frame header has.
 inline constexpr std::array<uint32_t, 32> first_word_keys = [] {
   std::array<uint32_t, 32> keys{};

@@ -10,11 +10,11 @@
 #endif
 
 #include <tuck/core/config.hpp>
+#include <tuck/core/standard.hpp>
 
+#if defined(TUCK_HOST)
 #include <cuda_runtime.h>
-#include <cstddef>
-#include <cstdint>
-#include <type_traits>
+#endif
 
 /// Defines a variable in the shared memory of the block. A type with a comma in its name needs an alias.
 #define TUCK_SHARED(type, name) __shared__ type name

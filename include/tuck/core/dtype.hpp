@@ -3,10 +3,7 @@
 
 #include <tuck/core/bits.hpp>
 #include <tuck/core/config.hpp>
-
-#include <concepts>
-#include <cstdint>
-#include <type_traits>
+#include <tuck/core/standard.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -34,23 +31,23 @@ enum class dtype : uint8_t {
 struct f16 {
   uint16_t bits;  ///< sign, 5 bits of exponent, 10 bits of mantissa
   // Compares bits: a NaN equals itself, -0 differs from +0.
-  friend bool operator==(f16, f16) = default;
+  TUCK_HD friend bool operator==(f16, f16) = default;
 };
 /// bfloat16 as a bit pattern.
 struct bf16 {
   uint16_t bits;  ///< sign, 8 bits of exponent, 7 bits of mantissa
-  friend bool operator==(bf16, bf16) = default;
+  TUCK_HD friend bool operator==(bf16, bf16) = default;
 };
 /// The OCP 8-bit float E4M3 as a bit pattern. It has no infinities; its only NaN are 0x7f and 0xff. Others call it
 /// E4M3FN.
 struct f8e4m3 {
   uint8_t bits;  ///< sign, 4 bits of exponent, 3 bits of mantissa
-  friend bool operator==(f8e4m3, f8e4m3) = default;
+  TUCK_HD friend bool operator==(f8e4m3, f8e4m3) = default;
 };
 /// The OCP 8-bit float E5M2 as a bit pattern: the upper byte of an f16.
 struct f8e5m2 {
   uint8_t bits;  ///< sign, 5 bits of exponent, 2 bits of mantissa
-  friend bool operator==(f8e5m2, f8e5m2) = default;
+  TUCK_HD friend bool operator==(f8e5m2, f8e5m2) = default;
 };
 
 /// The dtype of a C++ type; dtype::none for types that are not elements. core/cuda_types.hpp has those of CUDA's
@@ -79,7 +76,7 @@ template <> inline constexpr dtype dtype_of<f8e5m2> = dtype::f8e5m2;
 /// @tparam Bytes size of a value: 1, 2, 4 or 8
 template <uint32_t Bytes> struct untyped {
   typename uint_of_size<Bytes>::type bits;  ///< the value
-  friend bool operator==(untyped, untyped) = default;
+  TUCK_HD friend bool operator==(untyped, untyped) = default;
 };
 /// Is T an `untyped`?
 template <class T> inline constexpr bool is_untyped = false;
@@ -95,7 +92,7 @@ TUCK_HD constexpr uint32_t size_of(dtype t) noexcept {
 }
 
 /// Returns the name of a type, such as "f32"; "none" for dtype::none and for other numbers.
-constexpr const char* name(dtype t) noexcept {
+TUCK_HD constexpr const char* name(dtype t) noexcept {
   constexpr const char* names[] = {"none", "u8",  "i8",   "u16", "i16", "u32",    "i32",   "u64",
                                    "i64",  "f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2"};
   return names[t <= dtype::f8e5m2 ? static_cast<uint8_t>(t) : 0];

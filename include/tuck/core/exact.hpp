@@ -6,8 +6,7 @@
 #pragma once
 
 #include <tuck/core/bits.hpp>
-
-#include <type_traits>
+#include <tuck/core/standard.hpp>
 
 namespace tuck::inline TUCK_ABI::exact {
 

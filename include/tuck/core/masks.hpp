@@ -1,11 +1,14 @@
 // Masks with one bit per value, in words of 32, and the values at their ones: the basis of ZVC and RLE.
 #pragma once
 
-#include <tuck/core/cpu.hpp>
 #include <tuck/core/dtype.hpp>
 #include <tuck/core/span.hpp>
 
+#if defined(TUCK_HOST)
+#include <tuck/core/cpu.hpp>
+
 #include <algorithm>
+#endif
 
 namespace tuck::inline TUCK_ABI {
 
@@ -18,6 +21,7 @@ TUCK_HD constexpr uint32_t mask_words(uint32_t count) noexcept { return (count +
 /// zero precedes the first value.
 enum class ones { non_zeros, changes };
 
+#if defined(TUCK_HOST)
 namespace detail {
 
 // Masks on one CPU, always inlined into code for it. Nothing needs to be aligned.
@@ -169,5 +173,7 @@ void spread(const std::byte* masks, const std::byte* packed, const std::byte* en
                                                             static_cast<uint32_t>(out.size()));
   });
 }
+
+#endif  // TUCK_HOST
 
 }  // namespace tuck::inline TUCK_ABI

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <tuck/core/config.hpp>
+#include <tuck/core/standard.hpp>
 
-#include <cstddef>
-#include <cstdint>
+#if defined(TUCK_HOST)
 #include <iterator>
 #include <span>
-#include <type_traits>
+#endif
 
 namespace tuck::inline TUCK_ABI {
 
@@ -21,6 +21,7 @@ template <class T> inline constexpr bool is_span<span<T>> = true;
 template <class U, class T>
 concept same_but_for_const = !std::is_same_v<U, T> && std::is_convertible_v<U (*)[], T (*)[]>;
 
+#if defined(TUCK_HOST)
 template <class U, class T> concept array_of = std::is_convertible_v<U (*)[], T (*)[]>;
 
 // Unwraps fancy pointers, such as thrust::device_ptr.
@@ -38,6 +39,7 @@ template <class P, class T>
 concept fancy_pointer_to = std::is_class_v<P> && requires(const P& p) {
   requires array_of<std::remove_pointer_t<decltype(detail::plain_pointer(p))>, T>;
 };
+#endif
 // clang-format on
 }  // namespace detail
 
@@ -58,6 +60,7 @@ template <class T> class span {
   template <detail::same_but_for_const<T> U>
   TUCK_HD constexpr span(span<U> other) noexcept : data_(other.data()), size_(other.size()) {}
 
+#if defined(TUCK_HOST)
   /// Views any contiguous range of T: std::vector, std::array, std::span, cuda::std::span, rmm::device_uvector,
   /// thrust::device_vector. Host code only. The data() of rmm::device_buffer is a void*: cast it to std::byte*.
   template <detail::contiguous_of<T> Range>
@@ -65,6 +68,7 @@ template <class T> class span {
   /// Views `size` elements from a fancy pointer, such as thrust::device_ptr. Host code only.
   template <detail::fancy_pointer_to<T> P>
   constexpr span(const P& data, uint64_t size) noexcept : data_(detail::plain_pointer(data)), size_(size) {}
+#endif
 
   TUCK_HD constexpr T* data() const noexcept { return data_; }                          ///< the first element
   TUCK_HD constexpr uint64_t size() const noexcept { return size_; }                    ///< number of elements
@@ -88,10 +92,12 @@ template <class T> class span {
 
 }  // namespace tuck::inline TUCK_ABI
 
+#if defined(TUCK_HOST)
 // std::span's range constructor requires a borrowed range.
 /// @cond
 template <class T> inline constexpr bool std::ranges::enable_borrowed_range<tuck::span<T>> = true;
 /// @endcond
+#endif
 
 namespace tuck::inline TUCK_ABI {
 

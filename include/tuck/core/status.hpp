@@ -2,8 +2,7 @@
 #pragma once
 
 #include <tuck/core/config.hpp>
-
-#include <cstdint>
+#include <tuck/core/standard.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -155,7 +154,7 @@ struct [[nodiscard]] result {
   int cuda = 0;              ///< the cudaError_t if `code` is cuda_error, else 0
 
   /// Returns whether the call succeeded.
-  constexpr explicit operator bool() const noexcept { return code == status::ok; }
+  TUCK_HD constexpr explicit operator bool() const noexcept { return code == status::ok; }
 };
 
 /// How an encode or decode ended. Host calls return it; on a stream a kernel writes it, to memory aligned to 16 bytes.

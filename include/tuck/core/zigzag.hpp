@@ -2,8 +2,7 @@
 #pragma once
 
 #include <tuck/core/config.hpp>
-
-#include <type_traits>
+#include <tuck/core/standard.hpp>
 
 namespace tuck::inline TUCK_ABI {
 

@@ -1,10 +1,8 @@
 // Encode and decode inside your own kernel: one chunk per thread block.
 #pragma once
 
+#include <tuck/core/standard.hpp>
 #include <tuck/frame/chunk_decoder.cuh>
-
-#include <cassert>
-#include <concepts>
 
 namespace tuck::inline TUCK_ABI {
 

@@ -45,9 +45,7 @@
 #include <tuck/codec/concept.hpp>
 #include <tuck/core/bits.hpp>
 #include <tuck/core/checksum.hpp>
-
-#include <bit>
-#include <cstddef>
+#include <tuck/core/standard.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -89,7 +87,7 @@ enum class chunk_kind : uint8_t {
 };
 
 /// Returns the name of a kind; "unknown" for other numbers.
-constexpr const char* name(chunk_kind kind) noexcept {
+TUCK_HD constexpr const char* name(chunk_kind kind) noexcept {
   constexpr const char* names[] = {"encoded", "raw", "uniform", "unknown"};
   return names[kind <= chunk_kind::uniform ? static_cast<uint8_t>(kind) : 3];
 }
@@ -182,10 +180,12 @@ struct frame_options {
   dtype type = dtype::none;             ///< type of the values; required for codecs of `untyped`
 };
 
+#if defined(TUCK_HOST)
 /// Returns the codec for the values of a frame: those of a delta are the XOR of two values.
 template <codec C> constexpr C codec_of_values(const C& codec, const frame_header& h) noexcept {
   return codec_of_type(codec, (h.flags & flag_delta) != 0 ? dtype_of<bits_t<value_t<C>>> : h.type);
 }
+#endif
 
 /// Whether a codec can encode deltas: it is lossless and not an adaptive_codec (concept.hpp). Of the library's codecs,
 /// only quantize and chains that begin with quantize_codes cannot.
@@ -198,6 +198,7 @@ struct delta_options {
   bool chunk_by_chunk = false;
 };
 
+#if defined(TUCK_HOST)
 /// Makes a header of a frame with `count` values, to compute sizes. frame_bytes and the digests stay 0. An adaptive
 /// codec may still lack its parameters.
 /// @return type_not_taken if options.type does not fit the elements, or is missing for untyped ones;
@@ -257,6 +258,7 @@ constexpr uint64_t max_delta_bytes(const C& codec, uint64_t count, frame_options
   header.flags |= flag_delta;
   return worst_case_bytes(header);
 }
+#endif
 
 /// A tensor to encode.
 template <element T> struct encode_item {

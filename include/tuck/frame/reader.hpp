@@ -62,7 +62,7 @@ TUCK_HD constexpr status why_no_header(uint64_t first, uint64_t size) noexcept {
 
 /// Reads and checks the header of a frame: type, codec, sizes. Needs only the first 128 bytes of the frame.
 /// @return ok, truncated, bad_magic, bad_version or bad_header; `header` is unspecified after an error
-inline status inspect(const_bytes frame, frame_header& header) noexcept {
+TUCK_HD inline status inspect(const_bytes frame, frame_header& header) noexcept {
   if (frame.size() < sizeof header) {
     uint64_t first = 0;
     if (!frame.empty()) std::memcpy(&first, frame.data(), frame.size() < 8 ? frame.size() : 8);
@@ -92,7 +92,7 @@ class frame_view {
 
   /// Reads and checks the header and the directory of a frame. `frame` may be longer than the frame that it contains.
   /// `view` does not change after an error. Complexity: linear in the number of chunks and the size of the metadata.
-  static status open(const_bytes frame, frame_view& view) noexcept {
+  TUCK_HD static status open(const_bytes frame, frame_view& view) noexcept {
     frame_header h;
     if (const status s = inspect(frame, h); s != status::ok) return s;
     const frame_view seen(frame.data(), h);
@@ -101,7 +101,7 @@ class frame_view {
     return status::ok;
   }
   /// Does the checks of `open` that follow those of the header. `size`: size of the buffer in bytes.
-  status check_contents(uint64_t size) const noexcept {
+  TUCK_HD status check_contents(uint64_t size) const noexcept {
     if (size < header_.frame_bytes) return status::truncated;
     return checksum(contents()) == header_.contents_digest ? status::ok : status::bad_directory;
   }
@@ -132,14 +132,16 @@ class frame_view {
     return status::ok;
   }
   /// Sets `view` to chunk i < chunks(), as its entry in the directory describes it.
-  status chunk(uint64_t i, chunk_view& view) const noexcept {
+  TUCK_HD status chunk(uint64_t i, chunk_view& view) const noexcept {
     return chunk(i, {load_unaligned<uint64_t>(frame_ + at_.directory + 8 * i)}, size_of(header_.type), view);
   }
 
   /// Returns the digest of the tensor that a delta restores. The frame must be a delta.
-  uint64_t result_digest() const noexcept { return load_unaligned<uint64_t>(frame_ + at_.result); }
+  TUCK_HD uint64_t result_digest() const noexcept { return load_unaligned<uint64_t>(frame_ + at_.result); }
   /// Returns the digest of the decoded bytes of chunk i. The frame must have checksums.
-  uint64_t chunk_digest(uint64_t i) const noexcept { return load_unaligned<uint64_t>(frame_ + at_.checksums + 8 * i); }
+  TUCK_HD uint64_t chunk_digest(uint64_t i) const noexcept {
+    return load_unaligned<uint64_t>(frame_ + at_.checksums + 8 * i);
+  }
 
  private:
   TUCK_HD constexpr bool plausible(directory_entry entry, uint32_t values, uint32_t value_bytes) const noexcept {
@@ -158,6 +160,7 @@ class frame_view {
   frame_layout at_;
 };
 
+#if defined(TUCK_HOST)
 /// Calls visitor(codec) with the first codec of the list that can have written the frame, with the frame's parameters.
 /// @return what from_stages of that codec returns; the visitor is called only if this is ok. type_mismatch if the codec
 ///         is in the list, but only for other element types; codec_mismatch if it is not in the list
@@ -177,5 +180,6 @@ template <codec... Cs, class Visitor> status visit(codec_list<Cs...>, const fram
   static_cast<void>((attempt(Cs{}) || ...));
   return answer;
 }
+#endif
 
 }  // namespace tuck::inline TUCK_ABI

@@ -52,6 +52,11 @@ int target_of_gpu() {
 
 }  // namespace
 
+image ptx_text(std::string_view text) {
+  const int target = target_of(text);
+  return target != 0 ? image{text, {}, target} : image{{}, "not PTX: it has no .target of sm_NN", 0};
+}
+
 image find_ptx(const void* wrapper) {
   image newest{{}, "a fat binary without PTX for this GPU: compile with -gencode arch=compute_NN,code=compute_NN", 0};
   const auto w = read<wrapper_layout>(static_cast<const std::byte*>(wrapper));

@@ -15,4 +15,7 @@ struct image {
 // of sm_80). `wrapper` is what __cudaRegisterFatBinary gets.
 image find_ptx(const void* wrapper);
 
+// The image of a module's text, which must live as long as the image.
+image ptx_text(std::string_view text);
+
 }  // namespace cudaptx

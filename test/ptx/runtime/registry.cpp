@@ -15,6 +15,7 @@ namespace {
 
 struct module {
   image ptx;
+  std::string text;  // of a library, which the program need not keep
   bool loaded = false;
   std::map<std::string, const ptx::kernel*> kernels;
   std::map<std::string, std::uint32_t> registers;
@@ -48,6 +49,13 @@ struct registry {
 registry& all() {
   static registry& r = *new registry;
   return r;
+}
+
+// Returns false if there is no such module.
+bool forget(const module* gone) {
+  cudasim::detail::quiet_lock lock(all().mutex);
+  std::erase_if(all().functions, [=](const auto& f) { return f.second.home == gone; });
+  return std::erase_if(all().modules, [=](const auto& m) { return m.get() == gone; }) != 0;
 }
 
 }  // namespace
@@ -113,12 +121,7 @@ void** __cudaRegisterFatBinary(void* wrapper) {
 
 void __cudaRegisterFatBinaryEnd(void**) {}
 
-void __cudaUnregisterFatBinary(void** handle) {
-  const auto* gone = reinterpret_cast<module*>(handle);
-  cudasim::detail::quiet_lock lock(all().mutex);
-  std::erase_if(all().functions, [=](const auto& f) { return f.second.home == gone; });
-  std::erase_if(all().modules, [=](const auto& m) { return m.get() == gone; });
-}
+void __cudaUnregisterFatBinary(void** handle) { forget(reinterpret_cast<module*>(handle)); }
 
 void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
                             int*) {
@@ -132,3 +135,40 @@ void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int,
 char __cudaInitModule(void**) { return 1; }
 
 }  // extern "C"
+
+// --- Libraries: PTX that the program has as text, such as NVRTC's, with a 0 behind it. Options are ignored.
+
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**, unsigned,
+                                cudaLibraryOption*, void**, unsigned) {
+  if (library == nullptr || code == nullptr) return cudaErrorInvalidValue;
+  auto fresh = std::make_unique<module>();
+  fresh->text = static_cast<const char*>(code);
+  fresh->ptx = ptx_text(fresh->text);
+  fresh->load();
+  if (!fresh->failure.empty()) {
+    cudasim::detail::remember(fresh->failure);
+    return cudaErrorInvalidPtx;
+  }
+  cudasim::detail::quiet_lock lock(all().mutex);
+  *library = reinterpret_cast<cudaLibrary_t>(fresh.get());
+  for (const auto& [name, code] : fresh->kernels) all().functions[code] = {fresh.get(), name};
+  all().modules.push_back(std::move(fresh));
+  return cudaSuccess;
+}
+
+cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
+  return forget(reinterpret_cast<const module*>(library)) ? cudaSuccess : cudaErrorInvalidResourceHandle;
+}
+
+cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
+  if (kernel == nullptr || name == nullptr) return cudaErrorInvalidValue;
+  cudasim::detail::quiet_lock lock(all().mutex);
+  for (const auto& m : all().modules) {
+    if (m.get() != reinterpret_cast<const module*>(library)) continue;
+    const auto found = m->kernels.find(name);
+    if (found == m->kernels.end()) return cudaErrorSymbolNotFound;
+    *kernel = reinterpret_cast<cudaKernel_t>(const_cast<ptx::kernel*>(found->second));
+    return cudaSuccess;
+  }
+  return cudaErrorInvalidResourceHandle;
+}

@@ -8,7 +8,12 @@
 // Decoders do not need it.
 #pragma once
 
+#include <tuck/codec/bitpack/groups.hpp>
+#include <tuck/codec/concept.hpp>
+
+#if defined(TUCK_HOST)
 #include <tuck/codec/bitpack/host_groups.hpp>
+#endif
 
 namespace tuck::inline TUCK_ABI {
 
@@ -41,6 +46,7 @@ template <element T> class bitpack {
   /// Returns the maximum size in bytes of an encoded chunk of `count` values: one byte less than the values.
   TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept { return count * uint32_t{sizeof(T)} - 1; }
 
+#if defined(TUCK_HOST)
   uint32_t encode_chunk(span<const T> values, bytes room) const noexcept {
     const auto count = static_cast<uint32_t>(values.size());
     return groups::encode(as_bytes(values).data(), count, predicts(), 0, limit(count), room.data());
@@ -54,9 +60,12 @@ template <element T> class bitpack {
                ? status::ok
                : status::bad_payload;
   }
+#endif
 
  private:
+#if defined(TUCK_HOST)
   using groups = detail::host_groups<sizeof(T)>;
+#endif
 
   predictor predictor_ = predictor::none;
 };

@@ -26,11 +26,12 @@
 #pragma once
 
 #include <tuck/codec/chain/stages.hpp>
+#include <tuck/core/standard.hpp>
 
-#include <bit>
-#include <cstring>
+#if defined(TUCK_HOST)
 #include <memory>
 #include <new>
+#endif
 
 namespace tuck::inline TUCK_ABI {
 
@@ -41,6 +42,7 @@ namespace detail {
 template <class S> inline constexpr bool is_chain = false;
 template <class... Stages> inline constexpr bool is_chain<chain<Stages...>> = true;
 
+#if defined(TUCK_HOST)
 // Encodes and decodes a chunk of up to 64 KiB of values on one thread. A row has the side streams, that of the first
 // splitter first, and directly after them the values that reach a stage, at a multiple of 16 bytes. So each side stream
 // is followed by its residual values.
@@ -200,6 +202,7 @@ template <class Chain> class host_chain {
   alignas(16) std::byte row_[max_raw + growth + 16];
   alignas(16) std::byte other_[max_raw + max_raw / 4];
 };
+#endif
 
 }  // namespace detail
 
@@ -219,8 +222,13 @@ template <class... Stages> struct chain {
                 "tuck: all stages but the last must be transforms or splitters, with matching value types");
 
   static constexpr int size = sizeof...(Stages);  ///< number of stages
+ private:
+  using indices = std::make_integer_sequence<int, size>;
+  using stage_row = detail::stage_row<indices, Stages...>;
+
+ public:
   /// Type of stage I.
-  template <int I> using stage_type = std::tuple_element_t<size_t{I}, std::tuple<Stages...>>;
+  template <int I> using stage_type = decltype(detail::stage_in<I>(std::declval<const stage_row&>()));
   /// Type of the first stage.
   using first_stage = stage_type<0>;
   /// Type of the last stage.
@@ -235,11 +243,7 @@ template <class... Stages> struct chain {
   /// Returns whether stage i is a splitter and not the last stage.
   TUCK_HD static constexpr bool splits(int i) noexcept { return (splitter_bits >> i & 1) != 0; }
   /// Bit i is set if splits(i).
-  static constexpr uint32_t splitter_bits = [] {
-    uint32_t bits = 0, bit = 1;
-    ((bits |= splitter<Stages> ? bit : 0, bit *= 2), ...);
-    return bits & ~(bit / 2);
-  }();
+  static constexpr uint32_t splitter_bits = detail::splitters_of<Stages...>();
   static constexpr int splitters = std::popcount(splitter_bits);  ///< number of set bits in splitter_bits
   static constexpr uint32_t record_bytes = 4 * splitters;         ///< size of the split_records of a chunk
   /// Maximum number of bytes by which side streams can make a chunk larger than its values.
@@ -250,11 +254,11 @@ template <class... Stages> struct chain {
   /// Constructs a chain of default-constructed stages, for decoding.
   constexpr chain() = default;
   /// Constructs a chain of these stages.
-  constexpr explicit chain(const Stages&... stages) : row_{{stages}...} {}
+  TUCK_HD constexpr explicit chain(const Stages&... stages) : row_{{stages}...} {}
   /// Constructs a chain from the parameter of its first stage, which is often the only parameter.
   template <class Parameter>
     requires(std::is_constructible_v<first_stage, const Parameter&>)
-  constexpr explicit chain(const Parameter& of_first) {
+  TUCK_HD constexpr explicit chain(const Parameter& of_first) {
     at<0>(row_) = first_stage(of_first);
   }
 
@@ -266,6 +270,7 @@ template <class... Stages> struct chain {
     return parse(stored, parsed, indices{});
   }
 
+#if defined(TUCK_HOST)
   constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
     return detail::host_chain<chain>::max_bytes(*this, count);
   }
@@ -275,6 +280,7 @@ template <class... Stages> struct chain {
   status decode_chunk(const_bytes encoded, span<value_type> restored) const noexcept {
     return detail::host_chain<chain>(*this).decode(encoded, restored);
   }
+#endif
 
   /// Returns the chain for values of type t, if its last stage depends on it and takes values of the same type.
   TUCK_HD constexpr chain of_type(dtype t) const noexcept
@@ -287,7 +293,7 @@ template <class... Stages> struct chain {
   }
 
   // -- members of an adaptive codec, if the first stage is adaptive; see codec/concept.hpp
-  constexpr status check() const noexcept
+  TUCK_HD constexpr status check() const noexcept
     requires adaptive_codec<first_stage>
   {
     return stage<0>().check();
@@ -310,9 +316,6 @@ template <class... Stages> struct chain {
   }
 
  private:
-  using indices = std::make_integer_sequence<int, size>;
-  using stage_row = detail::stage_row<indices, Stages...>;
-
   template <int I, class S> TUCK_HD static constexpr S& at(detail::stage_at<I, S>& x) noexcept { return x.stage; }
   template <int I, class S> TUCK_HD static constexpr const S& at(const detail::stage_at<I, S>& x) noexcept {
     return x.stage;

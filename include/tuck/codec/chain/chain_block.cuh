@@ -8,8 +8,6 @@
 #include <tuck/codec/chain/chain.hpp>
 #include <tuck/codec/huffman/huffman_block.cuh>
 
-#include <algorithm>
-
 namespace tuck::inline TUCK_ABI {
 
 namespace detail {
@@ -57,6 +55,13 @@ template <class Chain> struct row_plan {
   }
 };
 
+// Returns the size of the largest of the types Of<I>.
+template <template <int> class Of, int... I> TUCK_HD constexpr size_t largest_of(std::integer_sequence<int, I...>) {
+  size_t most = 0;
+  ((most = sizeof(Of<I>) > most ? sizeof(Of<I>) : most), ...);
+  return most;
+}
+
 // Applies all stages except the last, or undoes them, by one thread block.
 template <class Chain, int Threads, bool Decodes> class chain_preparer {
   using plan = row_plan<Chain>;
@@ -66,19 +71,13 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
 
   template <int I> using storage = stage_storage<stage<I>, Threads, Decodes>;
 
-  static constexpr size_t most_storage = []<int... I>(std::integer_sequence<int, I...>) {
-    return std::max({sizeof(storage<I>)...});
-  }(std::make_integer_sequence<int, last>{});
-
  public:
   struct StageStorage {  // of any one of these stages
-    alignas(16) std::byte bytes[most_storage];
+    alignas(16) std::byte bytes[largest_of<storage>(std::make_integer_sequence<int, last>{})];
   };
 
   // Whether a stage after the first one is a splitter.
-  static constexpr bool needs_room = []<int... I>(std::integer_sequence<int, I...>) {
-    return ((I != 0 && splitter<stage<I>>) || ...);
-  }(std::make_integer_sequence<int, last>{});
+  static constexpr bool needs_room = Chain::splitter_bits > 1;
 
   __device__ chain_preparer(chain_flow<Chain>& flow, std::byte* row, StageStorage& stages)
       : flow_(flow), row_(row), stages_(stages) {}

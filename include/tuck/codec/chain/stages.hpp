@@ -3,9 +3,7 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/codec/huffman/huffman.hpp>
-
-#include <tuple>
-#include <utility>
+#include <tuck/core/standard.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -20,6 +18,7 @@ template <int I, class S> struct stage_at {
 template <class Indices, class... Stages> struct stage_row;
 template <int... I, class... Stages>
 struct stage_row<std::integer_sequence<int, I...>, Stages...> : stage_at<I, Stages>... {};
+template <int I, class S> TUCK_HD S stage_in(const stage_at<I, S>&);  // only for its type
 
 // Whether a last stage also encodes the side streams.
 template <class S> inline constexpr bool takes_sides = false;
@@ -29,7 +28,7 @@ template <class S> inline constexpr bool is_deflate = false;
 template <element T> inline constexpr bool is_deflate<deflate<T>> = true;
 
 // Whether a stage passes values of the type that the next one takes.
-template <class S, class Next> constexpr bool passes_to() {
+template <class S, class Next> TUCK_HD constexpr bool passes_to() {
   if constexpr (transform<S>) return std::is_same_v<typename S::result_type, typename Next::value_type>;
   if constexpr (splitter<S>) return std::is_same_v<typename S::residual_type, typename Next::value_type>;
   return false;
@@ -39,16 +38,23 @@ template <class First, class Second, class... Rest>
 inline constexpr bool types_match<First, Second, Rest...> = passes_to<First, Second>() && types_match<Second, Rest...>;
 
 // Only the first stage may depend on the whole tensor or be lossy.
-template <class S> constexpr bool lossless_stage() {
+template <class S> TUCK_HD constexpr bool lossless_stage() {
   if constexpr (codec<S>) return !is_lossy<S>;
   return true;
 }
 template <class First, class... Rest>
 inline constexpr bool only_first_adapts = ((!adaptive_codec<Rest> && detail::lossless_stage<Rest>()) && ...);
 
-template <class S> constexpr uint32_t growth_of() {
+template <class S> TUCK_HD constexpr uint32_t growth_of() {
   if constexpr (splitter<S>) return S::max_growth;
   return 0;
+}
+
+// Returns a word whose bit i is set if stage i is a splitter and not the last stage.
+template <class... Stages> TUCK_HD constexpr uint32_t splitters_of() {
+  uint32_t bits = 0, bit = 1;
+  ((bits |= splitter<Stages> ? bit : 0, bit *= 2), ...);
+  return bits & ~(bit / 2);
 }
 
 }  // namespace detail

@@ -7,10 +7,13 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/codec/deflate/layout.hpp>
+#include <tuck/core/standard.hpp>
+
+#if defined(TUCK_HOST)
 #include <tuck/core/bit_writer.hpp>
 
 #include <algorithm>
-#include <cstring>
+#endif
 
 namespace tuck::inline TUCK_ABI {
 
@@ -20,6 +23,7 @@ namespace tuck::inline TUCK_ABI {
 template <element T> struct deflate : plain_codec<deflate<T>, T, codec_id::deflate> {
   static constexpr uint32_t width = sizeof(T);  ///< distance of matches in bytes; the other distance is 1
 
+#if defined(TUCK_HOST)
   /// Returns incompressible for more than 64 KiB of values.
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
@@ -27,8 +31,10 @@ template <element T> struct deflate : plain_codec<deflate<T>, T, codec_id::defla
   /// Returns the DEFLATE stream at the beginning of a chunk that encode_chunk wrote. For other bytes, returns an
   /// unspecified part of them.
   static const_bytes stream_of(const_bytes encoded) noexcept;
+#endif
 };
 
+#if defined(TUCK_HOST)
 namespace deflate_format {
 
 // Encoder for elements of Width bytes.
@@ -347,6 +353,8 @@ template <element T> const_bytes deflate<T>::stream_of(const_bytes encoded) noex
   const auto end = deflate_format::chunk_end::of(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4));
   return end.stream <= encoded.size() ? encoded.subspan(0, end.stream) : const_bytes{};
 }
+
+#endif
 
 static_assert(codec<deflate<float>>);
 

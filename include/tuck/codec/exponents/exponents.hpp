@@ -13,10 +13,13 @@
 // the padding.
 #pragma once
 
-#include <tuck/codec/bitpack/host_groups.hpp>
+#include <tuck/codec/concept.hpp>
 #include <tuck/core/floating.hpp>
+#include <tuck/core/standard.hpp>
 
-#include <bit>
+#if defined(TUCK_HOST)
+#include <tuck/codec/bitpack/host_groups.hpp>
+#endif
 
 namespace tuck::inline TUCK_ABI {
 
@@ -37,6 +40,7 @@ template <floating_element T> struct exponents : plain_codec<exponents<T>, T, co
     return (sizeof(T) - 1) * plane_bytes(count);
   }
 
+#if defined(TUCK_HOST)
   uint32_t encode_chunk(span<const T> values, bytes room) const noexcept {
     if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
     const auto count = static_cast<uint32_t>(values.size());
@@ -73,6 +77,7 @@ template <floating_element T> struct exponents : plain_codec<exponents<T>, T, co
 
  private:
   using groups = detail::host_groups<1, true>;
+#endif
 };
 
 static_assert(codec<exponents<float>>);

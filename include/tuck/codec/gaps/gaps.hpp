@@ -28,9 +28,12 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/codec/rice.hpp>
-#include <tuck/core/masks.hpp>
+#include <tuck/core/bits.hpp>
+#include <tuck/core/standard.hpp>
 
-#include <bit>
+#if defined(TUCK_HOST)
+#include <tuck/core/masks.hpp>
+#endif
 
 namespace tuck::inline TUCK_ABI {
 
@@ -75,14 +78,17 @@ TUCK_HD constexpr uint64_t ones(uint32_t c) noexcept {
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
 template <element T> struct gaps : plain_codec<gaps<T>, T, codec_id::gaps> {
+#if defined(TUCK_HOST)
   uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
+#endif
 
  private:
   using word = bits_t<T>;
   static constexpr uint32_t max_values = max_chunk_values({{gaps::description()}}, sizeof(T));
 };
 
+#if defined(TUCK_HOST)
 template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
   using namespace gaps_format;
   const auto count = static_cast<uint32_t>(values.size());
@@ -180,6 +186,8 @@ template <element T> status gaps<T>::decode_chunk(const_bytes encoded, span<T> r
     set(i, static_cast<word>(bits_from<field>(chunk, unary.bit() + uint64_t{i} * w, w)));
   return bits_from<uint32_t>(chunk, last, static_cast<uint32_t>(end - last)) == 0 ? status::ok : status::bad_payload;
 }
+
+#endif
 
 static_assert(codec<gaps<float>>);
 

@@ -14,9 +14,11 @@
 #pragma once
 
 #include <tuck/core/bits.hpp>
+#include <tuck/core/standard.hpp>
 
+#if defined(TUCK_HOST)
 #include <algorithm>
-#include <cstddef>
+#endif
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
@@ -35,6 +37,7 @@ TUCK_HD constexpr uint32_t rounded_length(uint32_t count, uint32_t least) noexce
 }
 TUCK_HD constexpr uint32_t round_begin(uint32_t total, uint32_t k) noexcept { return total / 2 + k * total / 32; }
 
+#if defined(TUCK_HOST)
 // Makes the lengths of a code with at most Most bits.
 template <uint32_t Symbols, uint32_t Most>
 void round_lengths(const uint32_t (&counts)[Symbols], uint8_t (&length)[Symbols]) noexcept {
@@ -92,5 +95,6 @@ template <class Visit> uint32_t visit_codes(const uint8_t* length, uint32_t symb
     }
   return end;
 }
+#endif
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

@@ -7,7 +7,11 @@
 #pragma once
 
 #include <tuck/codec/concept.hpp>
+#include <tuck/codec/huffman/layout.hpp>
+
+#if defined(TUCK_HOST)
 #include <tuck/codec/huffman/host_chunk.hpp>
+#endif
 
 namespace tuck::inline TUCK_ABI {
 
@@ -20,6 +24,7 @@ template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffm
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
     return huffman_format::max_bytes(count * width, 0);
   }
+#if defined(TUCK_HOST)
   uint32_t encode_chunk(span<const T> values, bytes room) const noexcept {
     if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
     const auto limit = static_cast<uint32_t>(values.size_bytes()) - 1;
@@ -34,6 +39,7 @@ template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffm
     const section_list sections = only(restored);
     return huffman_format::host_chunk<T>(sections).decode(encoded, as_writable_bytes(restored).data());
   }
+#endif
 
   /// Returns the codec for values of type t, which may be another one than T of the same size.
   TUCK_HD constexpr huffman of_type(dtype t) const noexcept {
@@ -44,12 +50,14 @@ template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffm
 
   huffman_format::mapping how = huffman_format::mapping_of(dtype_of<T>);  ///< how values become numbers
 
+#if defined(TUCK_HOST)
  private:
   static section_list only(span<const T> values) noexcept {
     section_list sections{};
     sections.add(static_cast<uint32_t>(values.size_bytes()));
     return sections;
   }
+#endif
 };
 
 static_assert(codec<huffman<float>>);

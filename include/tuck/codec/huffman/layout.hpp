@@ -69,7 +69,7 @@ struct section_list {
   /// Returns the size of all sections in bytes.
   TUCK_HD constexpr uint32_t total() const noexcept { return count == 0 ? 0 : end[count - 1]; }
   /// Returns where section i > 0 begins on the host, in bytes before the values.
-  constexpr uint32_t before_values(uint32_t i) const noexcept { return end[i] - end[0]; }
+  TUCK_HD constexpr uint32_t before_values(uint32_t i) const noexcept { return end[i] - end[0]; }
 };
 
 /// Returns the bytes of all side streams, each padded to a multiple of 4.

@@ -28,8 +28,12 @@
 //           but 0 if the tensor has no range or if the product is too small. If it is 0, no chunk is encoded
 #pragma once
 
-#include <tuck/codec/bitpack/host_groups.hpp>
+#include <tuck/codec/bitpack/groups.hpp>
 #include <tuck/codec/quantize/quantizer.hpp>
+
+#if defined(TUCK_HOST)
+#include <tuck/codec/bitpack/host_groups.hpp>
+#endif
 
 namespace tuck::inline TUCK_ABI {
 
@@ -47,7 +51,9 @@ template <floating_element T> class quantize {
   using real = typename format::real;
   using real_format = float_format<real>;
   using word = bits_t<real>;
+#if defined(TUCK_HOST)
   using groups = detail::host_groups<sizeof(T)>;
+#endif
   /// @endcond
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
@@ -57,7 +63,7 @@ template <floating_element T> class quantize {
   quantize() = default;
   /// Constructs a codec with a bound.
   /// @param prediction whether groups of codes may be stored as differences of neighbouring codes
-  explicit quantize(error_bound bound, predictor prediction = predictor::automatic) noexcept
+  TUCK_HD explicit quantize(error_bound bound, predictor prediction = predictor::automatic) noexcept
       : mode_(bound.mode), predictor_(prediction), requested_(bits_of(bound.value)), on_device_(bound.on_device) {
     if (mode_ != bound_mode::range_relative && on_device_ == nullptr && detail::is_bound(requested_))
       set_effective(requested_);
@@ -67,11 +73,11 @@ template <floating_element T> class quantize {
   TUCK_HD constexpr bound_mode mode() const noexcept { return mode_; }
   /// Returns the bound as requested. If the codec was read from a frame with a range-relative bound, the value has been
   /// rounded to f32.
-  constexpr double requested_bound() const noexcept { return __builtin_bit_cast(double, requested_); }
+  TUCK_HD constexpr double requested_bound() const noexcept { return __builtin_bit_cast(double, requested_); }
   /// Returns the bound that holds for each value: an absolute or a pointwise bound. Returns 0 if the codec has no valid
   /// bound, if a range-relative bound has not been multiplied by the range of the tensor, if the product is too small,
   /// or if a kernel has not yet read the bound in device memory. Nothing is quantized then.
-  constexpr double effective_bound() const noexcept { return __builtin_bit_cast(double, effective_); }
+  TUCK_HD constexpr double effective_bound() const noexcept { return __builtin_bit_cast(double, effective_); }
 
   TUCK_HD constexpr stage_list stages() const noexcept {
     const bool of_range = mode_ == bound_mode::range_relative;
@@ -93,8 +99,10 @@ template <floating_element T> class quantize {
   TUCK_HD status prepare(const prepass_result& seen, quantize& prepared) const noexcept;
 
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
+#if defined(TUCK_HOST)
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
+#endif
 
   /// @cond
   // -- for the block codec and for quantize_codes
@@ -128,6 +136,7 @@ template <floating_element T> class quantize {
   TUCK_HD constexpr mantissa_quantizer<T> mantissas(uint32_t exponent) const noexcept {
     return mantissas_.from(exponent);
   }
+#if defined(TUCK_HOST)
   /// Calls visit(quantizer). The codec must be usable.
   template <class Visit> auto with_quantizer(uint32_t exponent, const Visit& visit) const noexcept {
     return pointwise() ? visit(mantissas(exponent)) : visit(steps(exponent));
@@ -139,9 +148,11 @@ template <floating_element T> class quantize {
   /// Replaces the codes in `restored` by the values that they stand for.
   /// @tparam FromChain whether the codes come from the next stage of a chain and may be any bit patterns
   template <bool FromChain> void restore(uint32_t exponent, span<T> restored) const noexcept;
+#endif
   /// @endcond
 
  private:
+#if defined(TUCK_HOST)
   // Calls visit(i, from, x) for each block i of 32 values. `from` points to the block; the last block is padded with
   // zeros. `visit` fills x. If `to` is not null, x is then copied to block i of `to`. Loops inside `visit` have a known
   // length, so compilers vectorize them.
@@ -179,6 +190,7 @@ template <floating_element T> class quantize {
       store_unaligned(reinterpret_cast<std::byte*>(to) + at, x);
     }
   }
+#endif
 
   static constexpr uint32_t exponents = (1u << format::exponent_bits) - 1;  // number of exponents of finite values
 
@@ -260,6 +272,7 @@ TUCK_HD uint64_t quantize<T>::scaled_by_range(uint64_t factor, const range_keys&
   return detail::f64_bits_of(detail::tolerance_of<real>(detail::f64_bits_of(bound)));
 }
 
+#if defined(TUCK_HOST)
 /// @cond
 template <floating_element T> uint32_t quantize<T>::find_exponent(span<const T> values) const noexcept {
   if (!has_exponent()) return 0;
@@ -342,6 +355,8 @@ template <floating_element T> status quantize<T>::decode_chunk(const_bytes encod
   return side().patch(encoded.data() + end, exceptions, restored) ? status::ok : status::bad_payload;
 }
 
+#endif
+
 static_assert(adaptive_codec<quantize<float>>);
 
 /// @cond
@@ -379,7 +394,7 @@ template <floating_element T> class quantize_codes {
   /// Constructs a codec without a bound. It decodes any frame; encoding with it fails with bad_bound.
   quantize_codes() = default;
   /// Constructs a codec with a bound.
-  explicit quantize_codes(error_bound bound) noexcept : rule_(bound, predictor::none) {}
+  TUCK_HD explicit quantize_codes(error_bound bound) noexcept : rule_(bound, predictor::none) {}
   /// Returns the quantizer that makes the codes.
   TUCK_HD constexpr const quantize<T>& rule() const noexcept { return rule_; }
 
@@ -405,8 +420,10 @@ template <floating_element T> class quantize_codes {
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
     return count * uint32_t{sizeof(T)} + max_growth;
   }
+#if defined(TUCK_HOST)
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
+#endif
 
   TUCK_HD static constexpr uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept {
     return static_cast<uint32_t>(encoded.size()) - count * uint32_t{sizeof(T)};
@@ -422,6 +439,7 @@ template <floating_element T> class quantize_codes {
   quantize<T> rule_{};
 };
 
+#if defined(TUCK_HOST)
 template <floating_element T> uint32_t quantize_codes<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
   if (!rule_.is_usable() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
   const uint32_t exponent = rule_.find_exponent(values);
@@ -446,6 +464,8 @@ status quantize_codes<T>::decode_chunk(const_bytes encoded, span<T> restored) co
   const uint32_t exceptions = rule_.side().exceptions(size);
   return rule_.side().patch(encoded.data(), exceptions, restored) ? status::ok : status::bad_payload;
 }
+
+#endif
 
 static_assert(adaptive_codec<quantize_codes<float>> && splitter<quantize_codes<float>>);
 /// @endcond

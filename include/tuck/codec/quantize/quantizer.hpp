@@ -74,13 +74,17 @@ struct error_bound {
   const double* on_device = nullptr;
 
   /// Makes a bound of |x - x'|.
-  static constexpr error_bound absolute(double value) noexcept { return {bound_mode::absolute, value, nullptr}; }
+  TUCK_HD static constexpr error_bound absolute(double value) noexcept {
+    return {bound_mode::absolute, value, nullptr};
+  }
   /// Makes a bound of |x - x'| relative to the range of the finite values.
-  static constexpr error_bound range_relative(double value) noexcept {
+  TUCK_HD static constexpr error_bound range_relative(double value) noexcept {
     return {bound_mode::range_relative, value, nullptr};
   }
   /// Makes a bound of |x - x'| relative to |x|.
-  static constexpr error_bound pointwise(double value) noexcept { return {bound_mode::pointwise, value, nullptr}; }
+  TUCK_HD static constexpr error_bound pointwise(double value) noexcept {
+    return {bound_mode::pointwise, value, nullptr};
+  }
 };
 
 namespace detail {
@@ -333,6 +337,11 @@ template <floating_element T> struct quantize_side {
     return size < positions ? 0 : (size - positions) / (2 + width);
   }
 
+  TUCK_HD uint32_t exponent(const std::byte* side) const noexcept {
+    return positions != 0 ? load_unaligned<uint16_t>(side) : 0;
+  }
+
+#if defined(TUCK_HOST)
   /// Writes the side stream. `fails` has one bit per value, which is 1 for exceptions.
   void write(std::byte* to, uint32_t exponent, uint32_t exceptions, const uint32_t* fails,
              span<const T> all) const noexcept {
@@ -349,9 +358,6 @@ template <floating_element T> struct quantize_side {
       }
   }
 
-  TUCK_HD uint32_t exponent(const std::byte* side) const noexcept {
-    return positions != 0 ? load_unaligned<uint16_t>(side) : 0;
-  }
   /// Writes the exceptions to their positions. Returns false if the positions do not ascend or are past the end.
   bool patch(const std::byte* side, uint32_t exceptions, span<T> all) const noexcept {
     uint32_t next = 0;  // the lowest position that is allowed
@@ -363,6 +369,7 @@ template <floating_element T> struct quantize_side {
     }
     return true;
   }
+#endif
 };
 /// @endcond
 

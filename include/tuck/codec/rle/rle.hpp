@@ -38,20 +38,22 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec
   static constexpr uint32_t kinds = Kinds;  ///< number of mask kinds: 1 or 2
   static constexpr uint32_t group = 64;     ///< values per 8 mask bytes
 
+#if defined(TUCK_HOST)
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {
     return detail::on_cpu([=]<class Cpu>(Cpu) { return on<Cpu>::encode(values, out.data()); });
   }
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
     return detail::on_cpu([=]<class Cpu>(Cpu) { return on<Cpu>::decode(encoded, restored); });
   }
-
-  static constexpr uint32_t max_growth = 0;
   static uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept {
     return detail::on_cpu([=]<class Cpu>(Cpu) {
       counts of_mask;
       return on<Cpu>::read_counts(encoded, count, of_mask) ? of_mask.values_begin(count) : 0;
     });
   }
+#endif
+
+  static constexpr uint32_t max_growth = 0;
   TUCK_HD static constexpr bool side_fits(uint32_t side, uint32_t, uint32_t count) noexcept {
     return side >= l1_begin(count) && side % sizeof(T) == 0;
   }
@@ -66,6 +68,7 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec
     return (l0_end + low) & ~low;
   }
 
+#if defined(TUCK_HOST)
  private:
   static constexpr uint32_t most_groups = max_chunk_raw_bytes / sizeof(T) / group;
 
@@ -171,6 +174,7 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec
       return tail == 0 || load_unaligned<uint64_t>(masks.l0 + 8 * all_groups - 8) >> tail == 0;
     }
   };
+#endif
 };
 
 /// Codec for runs of any value: takes the mask kind with fewer ones in each chunk.

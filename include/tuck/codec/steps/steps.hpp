@@ -3,8 +3,12 @@
 #pragma once
 
 #include <tuck/codec/concept.hpp>
+#include <tuck/codec/steps/layout.hpp>
+
+#if defined(TUCK_HOST)
 #include <tuck/codec/steps/host_decoder.hpp>
 #include <tuck/codec/steps/host_encoder.hpp>
+#endif
 
 namespace tuck::inline TUCK_ABI {
 
@@ -15,6 +19,7 @@ namespace tuck::inline TUCK_ABI {
 template <floating_element T>
   requires(sizeof(T) <= 4)
 struct steps : plain_codec<steps<T>, T, codec_id::steps> {
+#if defined(TUCK_HOST)
   uint32_t encode_chunk(span<const T> changes, bytes room) const noexcept { return encode_chunk(changes, {}, room); }
   status decode_chunk(const_bytes encoded, span<T> changes) const noexcept {
     return decode_chunk(encoded, {}, changes);
@@ -44,8 +49,9 @@ struct steps : plain_codec<steps<T>, T, codec_id::steps> {
 
  private:
   static constexpr uint32_t max_values = max_chunk_values({{steps::description()}}, sizeof(T));
+#endif
 };
 
-static_assert(uses_base<steps<float>>);
+static_assert(codec<steps<float>>);
 
 }  // namespace tuck::inline TUCK_ABI

@@ -27,8 +27,10 @@ template <element T> struct zvc : plain_codec<zvc<T>, T, codec_id::zvc> {
 
   /// Returns the size of the masks of `count` values in bytes.
   TUCK_HD static constexpr uint32_t mask_bytes(uint32_t count) noexcept { return 4 * mask_words(count); }
+#if defined(TUCK_HOST)
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
+#endif
 
   static constexpr uint32_t max_growth = 0;
   TUCK_HD static constexpr uint32_t side_bytes(const_bytes, uint32_t count) noexcept { return mask_bytes(count); }
@@ -37,6 +39,7 @@ template <element T> struct zvc : plain_codec<zvc<T>, T, codec_id::zvc> {
   }
 };
 
+#if defined(TUCK_HOST)
 template <element T> uint32_t zvc<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
   const auto count = static_cast<uint32_t>(values.size());
   const uint32_t side = mask_bytes(count), raw = this->max_chunk_bytes(count);
@@ -71,6 +74,8 @@ template <element T> status zvc<T>::decode_chunk(const_bytes encoded, span<T> re
     return status::ok;
   });
 }
+
+#endif
 
 static_assert(splitter<zvc<float>>);
 
