@@ -210,9 +210,11 @@ struct encode_settings {
   std::vector<uint64_t> last_shape = {};
   std::string last_prelude = {};
 
+  // Without a name: the codec of deltas.
+  std::string name_of(dtype type) const { return codec.empty() ? tools::delta_codec(type) : codec; }
   const std::shared_ptr<tools::chosen_codec>& codec_of(dtype type) {
     auto& chosen = codecs[static_cast<size_t>(type)];
-    if (chosen == nullptr) chosen = codec_for(choice_of(codec, mode, bound), type);
+    if (chosen == nullptr) chosen = codec_for(choice_of(name_of(type), mode, bound), type);
     return chosen;
   }
   const std::string& prelude_of(dtype type, const std::vector<uint64_t>& shape) {
@@ -240,7 +242,8 @@ struct plan {
     options.checksums = how.checksums;
     options.metadata = {reinterpret_cast<const std::byte*>(metadata.data()), metadata.size()};
     if (is_delta) options.alignment = tools::delta_alignment;
-    if (is_delta && how.codec == tools::delta_codec) options.chunk_values = tools::most_chunk_values(how.codec, type);
+    if (const std::string codec = how.name_of(type); is_delta && tools::is_delta_codec(codec))
+      options.chunk_values = tools::most_chunk_values(codec, type);
   }
   uint64_t most_bytes(const encode_settings& how) const {
     const tools::frame_plan sizes = codec->plan(values.size() / size_of(type), options);

@@ -46,9 +46,12 @@ std::string types_of(std::string_view codec) {
   return types;
 }
 
+bool is_delta_codec(std::string_view codec) {
+  return codec == name(codec_id::gaps) || codec == name(codec_id::steps);
+}
+
 uint32_t most_chunk_values(std::string_view codec, dtype type) {
-  const bool of_deltas = codec == name(codec_id::gaps) || codec == name(codec_id::steps);
-  return max_chunk_values(of_deltas ? gaps<uint8_t>{}.stages() : stage_list{}, size_of(type));
+  return max_chunk_values(is_delta_codec(codec) ? gaps<uint8_t>{}.stages() : stage_list{}, size_of(type));
 }
 
 const char* delta_codec(dtype type) {

@@ -27,6 +27,8 @@ bool is_lossy(std::string_view codec);
 
 // The default codec of deltas of a type, and the alignment in bytes. Chunks are as large as the codec takes them.
 const char* delta_codec(dtype type);
+// Returns whether this codec is one of those.
+bool is_delta_codec(std::string_view codec);
 inline constexpr uint32_t delta_alignment = 16;
 
 // Codecs whose deltas the device encodes and decodes. Each takes four kernels per element size.

@@ -34,6 +34,7 @@ Codec.__doc__ = """A codec: its name, the names of the types that it takes, and 
 Info = namedtuple("Info", "dtype shape codec bound values raw_bytes frame_bytes chunk_values is_delta has_checksums")
 Info.__doc__ = """What a frame says about itself. bound is None, or the Bound of a lossy codec."""
 
+_OF_DELTAS = object()  # the codec that the library takes for deltas of the type
 _MODES = ("absolute", "range", "pointwise")
 # Types that NumPy has not are integers there, unless ml_dtypes is installed.
 _AS_INTEGERS = {"bf16": "uint16", "f8e4m3": "uint8", "f8e5m2": "uint8"}
@@ -69,9 +70,9 @@ def _settings(codec, dtype, bound, checksums, threads):
         mode, value = bound
     else:
         raise TypeError("bound: pass tuck.absolute(x), tuck.range_relative(x) or tuck.pointwise(x)")
-    if not isinstance(codec, str):
+    if not isinstance(codec, str) and codec is not _OF_DELTAS:
         raise TypeError("codec: pass its name, such as 'zvc'")
-    return _tuck.Settings(codec, dtype or "", mode, value, bool(checksums), threads)
+    return _tuck.Settings("" if codec is _OF_DELTAS else codec or "none", dtype or "", mode, value, bool(checksums), threads)
 
 
 def _is_torch(x):
@@ -150,13 +151,15 @@ def encode(x, codec="zvc", *, bound=None, out=None, dtype=None, checksums=False,
     return out[: _tuck.encode(x, _array(out, "out")[0], how)]
 
 
-def encode_delta(x, base, codec="gaps", *, out=None, dtype=None, threads=1):
+def encode_delta(x, base, codec=None, *, out=None, dtype=None, threads=1):
     """Encodes a tensor relative to a base of the same type and size, such as the weights of the step before. Lossless.
 
-    The parameters are those of encode. Deltas always have checksums. Returns the delta, which is a frame."""
+    codec   None, or a name; None is "steps" for floats of up to 4 bytes, and "gaps" for other types
+
+    The other parameters are those of encode. Deltas always have checksums. Returns the delta, which is a frame."""
     x, dtype = _array(x, "the tensor", dtype)
     base, _ = _array(base, "the base", dtype)
-    how = _settings(codec, dtype, None, True, threads)
+    how = _settings(codec or _OF_DELTAS, dtype, None, True, threads)
     if out is None:
         room = _room(_tuck.most_bytes(x, how, True), x)
         return _used(room, _tuck.encode_delta(x, base, room, how))

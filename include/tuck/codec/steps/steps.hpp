@@ -50,10 +50,9 @@ struct steps : plain_codec<steps<T>, T, codec_id::steps> {
 
  private:
   static constexpr uint32_t max_values = max_chunk_values({{steps::description()}}, sizeof(T));
+#endif
 };
 
-#if defined(TUCK_HOST)
-static_assert(uses_base<steps<float>>);
-#endif
+static_assert(codec<steps<float>>);
 
 }  // namespace tuck::inline TUCK_ABI
