@@ -46,9 +46,7 @@ std::string types_of(std::string_view codec) {
   return types;
 }
 
-bool is_delta_codec(std::string_view codec) {
-  return codec == name(codec_id::gaps) || codec == name(codec_id::steps);
-}
+bool is_delta_codec(std::string_view codec) { return codec == name(codec_id::gaps) || codec == name(codec_id::steps); }
 
 uint32_t most_chunk_values(std::string_view codec, dtype type) {
   return max_chunk_values(is_delta_codec(codec) ? gaps<uint8_t>{}.stages() : stage_list{}, size_of(type));

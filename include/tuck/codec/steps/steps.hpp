@@ -46,7 +46,6 @@ struct steps : plain_codec<steps<T>, T, codec_id::steps> {
       return status::ok;
     });
   }
-#endif
 
  private:
   static constexpr uint32_t max_values = max_chunk_values({{steps::description()}}, sizeof(T));
