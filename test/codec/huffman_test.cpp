@@ -132,10 +132,10 @@ TEST(huffman, rows_of_a_chain) {
   values[4] = 0x5678;
   values[31] = 0x9abc;
   expect_chunk(zvc_huffman<uint16_t>{}, values,
-               "00040000 02000100 34127856 bc9a0000 09000000 12800000 08800100");  // plain, flags, marks, record
+               "00040000 02000100 34127856 bc9a0000 09000000 12800000 08000300");  // plain, flags, marks, record
   // What encoders never write: differences at 1, 2, 4, 5, 31 and 32, or all bits inverted.
-  for (const char* const hex : {"00040000 03000000 34127856 bc9a0000 19000000 36800100 08800100",
-                                "00040000 08800000 34127856 bc9a0000 ff000000 edffff7f ffffffff 08800100"})
+  for (const char* const hex : {"00040000 03000000 34127856 bc9a0000 19000000 36800100 08000300",
+                                "00040000 08800000 34127856 bc9a0000 ff000000 edffff7f ffffffff 08000300"})
     expect_restored(zvc_huffman<uint16_t>{}, values, bytes_of(std::string(hex)));
   // No values: a mapping all the same, and the lowest bin.
   expect_chunk(zvc_huffman<uint16_t>{}, std::vector<uint16_t>(64), "00000000 00000000 00000000 08000000");
@@ -149,7 +149,7 @@ TEST(huffman, flags_by_their_code) {
   std::vector<uint32_t> expected{2 << 9 | 1 << 12, 1 | 2 << 15 | 16 << 20, 0xab, 1, 0x101, 0};
   expected.resize(6 + 16);             // 512 nibbles of one bit
   expected[6 + 6] = 1 << 11;           // bit 212: word 19 is the third of stream 3, of which this is byte 2
-  expected.push_back(2048 | 1 << 15);  // record
+  expected.push_back(2048 | 1 << 16);  // record
   EXPECT_EQ(words_of(encoded_chunk_of(zvc_huffman<uint8_t>{}, values)), expected);
   expect_restored(zvc_huffman<uint8_t>{}, values, bytes_of_words(expected));
 }

@@ -73,7 +73,7 @@ template <element T> struct delta {
   static constexpr uint32_t differences = 0;  ///< form: zigzag codes of the differences
   static constexpr uint32_t zigzags = 1;      ///< form: zigzag codes of the values
   static constexpr uint32_t as_they_are = 2;  ///< form: the values
-  static constexpr uint32_t forms = 3;
+  static constexpr uint32_t forms = 3;        ///< number of forms
 
   /// Returns the stage that frame headers store; the transform has no parameters.
   TUCK_HD static constexpr stage description() noexcept { return stage{.id = codec_id::delta, .version = 1}; }
