@@ -572,7 +572,7 @@ TEST(huffman, refuses_another_head) {
   // With zigzag the values are 0 and -1.
   expect_fields<huffman<uint8_t>>(zeros_and_ones, 64, {{{0, 9}, {1}}, {{1, 15}, {0, 1, 2}}});
   // Plain values, flags and marks, and a record. By another rule the mask has not three ones.
-  expect_fields<zvc_huffman<uint16_t>>({2 << 9, 2 | 2 << 15, 0x56781234, 0x9abc, 9, 0x8012, 8 | 3 << 15}, 64, {});
+  expect_fields<zvc_huffman<uint16_t>>({2 << 9, 2 | 2 << 15, 0x56781234, 0x9abc, 9, 0x8012, 8 | 3 << 16}, 64, {});
 }
 
 // One rule after the other, of heads that no chunk belongs to.
@@ -754,7 +754,7 @@ TEST(huffman, refuses_flags_that_do_not_fit_the_marks) {
   std::vector<uint16_t> values(32);
   values[3] = 0x1234;
   values[4] = 0x5678;
-  const auto sound = bytes_of(std::string("00040000 01000000 34127856 01000000 28000000 04000100"));
+  const auto sound = bytes_of(std::string("00040000 01000000 34127856 01000000 28000000 04000200"));
   EXPECT_EQ(hex_of(encoded_chunk_of(zvc_huffman<uint16_t>{}, values)), hex_of(sound));
   const auto with = [&](size_t at, uint32_t x) {
     auto bytes = sound;
