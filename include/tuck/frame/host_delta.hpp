@@ -182,7 +182,7 @@ outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<cons
       return outcome{.code = status::not_consecutive};
     if (next.value_count != room.size()) return outcome{.code = status::bad_range};
     outcome applied = host::decode_delta(codec, deltas[i], i == 0 ? base : span<const value_t<C>>(room), room,
-                                         {.chunk_by_chunk = true}, how);
+                                         delta_options{true}, how);
     applied.bytes = 0;
     if (!applied) return applied;
     result = view.result_digest();
