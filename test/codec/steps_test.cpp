@@ -76,6 +76,31 @@ TEST(steps, of_one_class) {
   expect_restored(two);
 }
 
+// Classes end 0, 2 and 4 below the threshold, whatever that is.
+TEST(steps, of_four_classes_are_counted_in_the_header) {
+  pair_of<bf16> two(8192);
+  uint32_t changed[256] = {};
+  for (uint32_t i = 0; i < 8192; ++i) {
+    const uint32_t exponent = 116 + i * 7 % 13, bits = exponent << 7 | (i & 127);
+    const bool changes = i / 13 % (exponent - 114) == 0;  // small values more often
+    two.set(i, bits, bits ^ (changes ? 1 : 0));
+    changed[exponent] += changes;
+  }
+  const auto chunk = encoded_pair(two);
+  ASSERT_GE(chunk.size(), 16u);
+  uint64_t header = 0;
+  std::memcpy(&header, chunk.data(), 8);
+  const auto t = static_cast<uint32_t>(header & 255), width = static_cast<uint32_t>(header >> 8 & 31);
+  uint32_t expected[4] = {}, found[4];
+  for (uint32_t e = 0; e < 256; ++e) expected[e >= t ? 0 : e + 2 >= t ? 1 : e + 4 >= t ? 2 : 3] += changed[e];
+  for (uint32_t c = 0; c < 4; ++c) {
+    found[c] = static_cast<uint32_t>(header >> (13 + c * width)) & low_mask(width);
+    EXPECT_EQ(found[c], expected[c]) << "class " << c << ", threshold " << t;
+    EXPECT_NE(expected[c], 0u) << "the test needs all classes: class " << c << ", threshold " << t;
+  }
+  expect_restored(two);
+}
+
 TEST(steps, of_no_change_is_a_header) {
   EXPECT_EQ(encoded_pair(pair_of<float>(16384)), bytes_of("0000"));
   EXPECT_TRUE(encoded_pair(pair_of<bf16>(1)).empty());

@@ -22,6 +22,16 @@ template <int N, class F> __device__ __forceinline__ void unrolled(const F& f) {
   }(std::make_integer_sequence<int, N>{});
 }
 
+// The part of a range of `all` numbers that this thread has: its neighbours' threads have the parts beside it.
+template <int Threads> struct own_range {
+  uint32_t begin, end;
+  __device__ explicit own_range(uint32_t all) {
+    const uint32_t each = ceil_div(all, uint32_t{Threads});
+    begin = each * threadIdx.x < all ? each * threadIdx.x : all;
+    end = begin + each < all ? begin + each : all;
+  }
+};
+
 // Passes the rows of this thread in a chunk of `count` values to a sink, some at a time if the chunk fills the tile:
 // Full. row.operator()<R>() returns the 16 bytes of row R, with zeros past the last value.
 template <class Tile, bool Full, class Sink, class Row>

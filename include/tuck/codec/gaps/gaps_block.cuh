@@ -24,15 +24,7 @@ template <element T, int Threads> struct block_gaps {
     typename scan::TempStorage of_scan;
   };
 
-  // The range of entries that a thread has.
-  struct own_entries {
-    uint32_t begin, end;
-    __device__ explicit own_entries(uint32_t k) {
-      const uint32_t each = ceil_div(k, uint32_t{Threads});
-      begin = each * threadIdx.x < k ? each * threadIdx.x : k;
-      end = begin + each < k ? begin + each : k;
-    }
-  };
+  using own_entries = detail::own_range<Threads>;
   // Three sums in one word: bits of quotients, bits of classes, and number of stored values.
   struct sums {
     uint64_t word = 0;

@@ -61,15 +61,7 @@ template <element T, int Threads> struct block_steps {
     typename scan::TempStorage of_scan;
   };
 
-  // The range of words, or of entries, that a thread has.
-  struct own_range {
-    uint32_t begin, end;
-    __device__ explicit own_range(uint32_t all) {
-      const uint32_t each = ceil_div(all, uint32_t{Threads});
-      begin = each * threadIdx.x < all ? each * threadIdx.x : all;
-      end = begin + each < all ? begin + each : all;
-    }
-  };
+  using own_range = detail::own_range<Threads>;  // of words, or of entries
 
   // Sums of four numbers of 16 bits, one of each class.
   __device__ static uint32_t of_class(uint64_t sums, uint32_t c) {
