@@ -20,7 +20,7 @@ import rows
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMIT = "5c9dcd72f4"  # that the H100 ran
-GRAFTED = ["test/ptx", "test/cudasim", "bench/micro", "cmake/TuckBackend.cmake"]
+GRAFTED = ["test/ptx", "test/cudasim", "bench/micro", "bench/support/gpus.json", "cmake/TuckBackend.cmake"]
 
 
 def run(*command, **more):

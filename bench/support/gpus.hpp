@@ -1,7 +1,7 @@
 // What gpus.json has of the walls that bound a kernel.
 #pragma once
 
-#include "bench/predict/json_file.hpp"
+#include "bench/support/json_file.hpp"
 #include "bench/support/roofline.hpp"
 
 #include <cmath>

@@ -1,0 +1,326 @@
+// timeline: an iteration of training by each of the papers' policies, replayed for networks, a GPU and a link.
+#include "bench/support/json_file.hpp"
+#include "bench/support/number_option.hpp"
+#include "bench/support/program.hpp"
+#include "bench/papers/timeline/papers.hpp"
+
+#include "support/files.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace {
+
+using namespace tuck::bench;
+using nlohmann::ordered_json;
+using tuck::tools::file_error;
+
+const std::string tables = TUCK_BENCH_FOLDER "/papers/networks", results = TUCK_BENCH_FOLDER "/results";
+
+struct options {
+  std::vector<std::string> networks;
+  std::string gpu = "V100-SXM2", link = "PCIe 3 x16";
+  uint64_t batch = 0;
+  std::vector<double> epochs;
+  double memory_gb = 0, slower = 1;
+  std::string codecs, counts = results + "/ptx-counts.json", ratios = results + "/xeon-2026-11-22.json",
+                      host = results + "/xeon-64MiB-2026-11-22.json";
+  std::string json, layers;
+  bool check = false;
+};
+
+const std::vector<std::string> all_networks = {"alexnet",    "overfeat",  "nin",       "vgg16",    "vgg19",
+                                               "squeezenet", "googlenet", "mobilenet", "resnet50", "plain20"};
+
+std::string path_of(const std::string& network) {
+  const bool is_path = network.find('/') != std::string::npos || network.ends_with(".json");
+  return is_path ? network : tables + "/" + network + ".json";
+}
+
+setting setting_of(const options& o, const std::string& gpu) {
+  setting in{.on = read_machine(TUCK_BENCH_FOLDER "/support/gpus.json", gpu, o.link),
+             .host = host_zvc(read_results({o.host}).all, o.host),
+             .zeros = read_zeros(tables + "/sparsity.json"),
+             .memory = 1e9 * o.memory_gb};
+  in.codecs = o.codecs.empty() ? counted_codecs(in.on, read_counts(o.counts), read_results({o.ratios}).all, o.ratios)
+                               : predicted_codecs(o.codecs);
+  in.codecs = slower(std::move(in.codecs), o.slower);
+  return in;
+}
+
+std::string name_of(double epoch) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", epoch);
+  return text;
+}
+
+std::string span_of(const std::vector<double>& epochs) {
+  return epochs.size() == 1 ? "epoch " + name_of(epochs[0])
+                            : "mean of epochs " + name_of(epochs.front()) + " to " + name_of(epochs.back());
+}
+
+void print_setting(const options& o, const setting& in) {
+  std::printf("%s, %s: %.3g GB/s out, %.3g in. Layer times are modelled, not measured.\n", o.gpu.c_str(),
+              o.link.c_str(), in.on.link.d2h / 1e9, in.on.link.h2d / 1e9);
+  if (o.codecs.empty())
+    std::printf(
+        "The GPU's codecs: BOUNDS, the least time of what kernels were counted to execute, at %.0f %% of\n"
+        "issue, not times of a GPU. Ratios as measured on a host.\n",
+        100 * good_issue);
+  else
+    std::printf("The GPU's codecs: predicted by %s.\n", o.codecs.c_str());
+  if (o.slower != 1) std::printf("All of them %g times as slow.\n", o.slower);
+  std::puts("vDNN++'s codec: one host thread, measured. Peaks are without weights and workspace.\n");
+}
+
+void print(const network_outcome& n, const std::string& when) {
+  std::printf("%s, batch %llu, %s; %.0f %% of what is kept is dense\n", n.name.c_str(),
+              static_cast<unsigned long long>(n.batch), when.c_str(), 100 * n.dense_share);
+  std::printf("  %-16s %9s %6s %6s  %8s %7s %7s  %6s %6s  %6s %6s\n", "", "iteration", "x of", "x of", "waits", "codec",
+              "anew", "GB", "ratio", "GB", "GB");
+  std::printf("  %-16s %9s %6s %6s  %8s %7s %7s  %6s %6s  %6s %6s\n", "", "ms", "keep", "vDNN", "ms", "ms", "ms", "out",
+              "", "device", "host");
+  for (const outcome& one : n.mean) {
+    if (!one.missing.empty()) {
+      std::printf("  %-16s %s\n", one.policy.c_str(), one.missing.c_str());
+      continue;
+    }
+    const figures& f = one.is;
+    std::printf("  %-16s %9.1f %6.2f %6.2f  %8.1f %7.1f %7.1f  %6.2f %6.2f  %6.2f %6.2f\n", one.policy.c_str(),
+                1e3 * f.iteration, f.iteration / n.of("keep").iteration, f.iteration / n.of("vDNN all").iteration,
+                1e3 * f.waiting, 1e3 * f.codec, 1e3 * f.recompute, f.bytes_out / 1e9, f.ratio(), f.device_peak / 1e9,
+                f.host_peak / 1e9);
+  }
+  std::puts("");
+}
+
+constexpr const char* over_epochs[] = {"cDMA", "cDMA engine", "CSWAP", "CSWAP+ lossy"};
+
+void print_epochs(const std::vector<network_outcome>& all) {
+  const std::vector<at_epoch>& epochs = all[0].epochs;
+  const int width = std::max(12, static_cast<int>(6 * epochs.size())),
+            pad = width - static_cast<int>(6 * epochs.size());
+  std::puts("Iteration time over vDNN all's, by epoch");
+  std::printf("  %-12s", "");
+  for (const char* policy : over_epochs) std::printf("  %*s", width, policy);
+  std::printf("\n  %-12s", "");
+  for (size_t p = 0; p < std::size(over_epochs); ++p) {
+    std::printf("  %*s", pad, "");
+    for (const at_epoch& e : epochs) std::printf("%6s", name_of(e.epoch).c_str());
+  }
+  for (const network_outcome& n : all) {
+    std::printf("\n  %-12s", n.name.c_str());
+    for (const char* policy : over_epochs) {
+      std::printf("  %*s", pad, "");
+      for (const at_epoch& e : n.epochs)
+        std::printf("%6.2f", of_policy(e.policies, policy).iteration / of_policy(e.policies, "vDNN all").iteration);
+    }
+  }
+  std::puts("\n");
+}
+
+const char* name_of(tuck::bench::movement::way how) {
+  constexpr const char* names[] = {"keep", "raw", "encode", "CPU", "anew"};
+  return names[static_cast<size_t>(how)];
+}
+
+void print_layers(const options& o, const setting& in, const network_table& network, uint64_t batch, double epoch) {
+  const replayed run = replay_policy(o.layers, network, batch, in, epoch);
+  if (!run.missing.empty()) throw file_error(network.name, o.layers + ": " + run.missing);
+  std::printf("%s, batch %llu, epoch %g, %s; times in ms\n", network.name.c_str(),
+              static_cast<unsigned long long>(batch), epoch, o.layers.c_str());
+  std::printf("  %-28s %8s %5s  %-6s %6s  %8s %8s %8s %8s\n", "input of", "MB", "zeros", "way", "ratio", "forward",
+              "out", "backward", "in");
+  const auto ms = [](const tuck::bench::interval& i) { return 1e3 * (i.end - i.begin); };
+  for (size_t i = 0; i < run.layers.size(); ++i) {
+    const tuck::bench::movement& m = run.plan[i];
+    const tuck::bench::layer_times& t = run.result.layers[i];
+    std::printf("  %-28s %8.2f %5.2f  %-6s %6.2f  %8.3f %8.3f %8.3f %8.3f\n", network.rows[i].name.c_str(),
+                static_cast<double>(run.layers[i].shape.input_bytes) / 1e6, run.zeros[i], name_of(m.how), m.by.ratio,
+                ms(t.forward), ms(t.out), ms(t.backward), ms(t.in));
+  }
+  std::puts("");
+}
+
+// On lines of at most 100 columns.
+void print_wrapped(const std::string& first, std::string text) {
+  size_t room = 98 - first.size();
+  const std::string indent(first.size(), ' ');
+  std::printf("  %s", first.c_str());
+  while (text.size() > room) {
+    const size_t space = text.rfind(' ', room), cut = space == std::string::npos ? room : space;
+    std::printf("%s\n  %s", text.substr(0, cut).c_str(), indent.c_str());
+    text.erase(0, std::min(cut + 1, text.size()));
+  }
+  std::printf("%s\n", text.c_str());
+}
+
+void print(const std::vector<comparison>& papers) {
+  std::puts("What THE PAPERS report of their GPUs and networks, and what this replay gives over the same link");
+  for (const comparison& c : papers) {
+    std::printf("  %s\n", c.what.c_str());
+    print_wrapped("  the paper's  ", c.paper);
+    print_wrapped("  the replay   ", c.here);
+    if (!c.why.empty()) print_wrapped("  because      ", c.why);
+  }
+  std::puts("");
+}
+
+bool print(const std::vector<direction>& directions) {
+  std::puts("The papers' directions, for each network: on the mean and at each epoch");
+  bool all_hold = true;
+  for (const direction& d : directions) {
+    std::printf("  %-6s %s\n", !d.asked ? "none" : d.holds() ? "holds" : "FAILS", d.claim.c_str());
+    print_wrapped("       ", d.by);
+    for (const std::string& exception : d.exceptions) print_wrapped("       ", exception);
+    all_hold = all_hold && d.holds();
+  }
+  return all_hold;
+}
+
+ordered_json as_json(const std::vector<outcome>& outcomes) {
+  auto all = ordered_json::array();
+  for (const outcome& one : outcomes) {
+    ordered_json to{{"policy", one.policy}, {"missing", nullptr}};
+    if (one.missing.empty()) {
+      const figures& f = one.is;
+      to.update({{"iteration", f.iteration},
+                 {"forward", f.forward},
+                 {"compute", f.compute},
+                 {"waiting", f.waiting},
+                 {"codec", f.codec},
+                 {"recompute", f.recompute},
+                 {"bytes_out", f.bytes_out},
+                 {"bytes_in", f.bytes_in},
+                 {"ratio", f.ratio()},
+                 {"device_peak", f.device_peak},
+                 {"host_peak", f.host_peak}});
+    } else {
+      to["missing"] = one.missing;
+    }
+    all.push_back(to);
+  }
+  return all;
+}
+
+ordered_json as_json(const options& o, const setting& in, const std::vector<double>& epochs,
+                     const std::vector<network_outcome>& all, const std::vector<comparison>& papers,
+                     const std::vector<direction>& directions) {
+  ordered_json to{{"schema", "tuck-timeline/1"},
+                  {"gpu", o.gpu},
+                  {"link", {{"name", o.link}, {"d2h", in.on.link.d2h}, {"h2d", in.on.link.h2d}}},
+                  {"codecs", o.codecs.empty() ? "counts" : o.codecs},
+                  {"slower", o.slower},
+                  {"mean_of", {epochs.front(), epochs.back()}},
+                  {"networks", ordered_json::array()},
+                  {"papers", ordered_json::array()},
+                  {"directions", ordered_json::array()}};
+  for (const network_outcome& n : all) {
+    auto by_epoch = ordered_json::array();
+    for (const at_epoch& e : n.epochs) by_epoch.push_back({{"epoch", e.epoch}, {"policies", as_json(e.policies)}});
+    to["networks"].push_back({{"network", n.name},
+                              {"batch", n.batch},
+                              {"dense_share", n.dense_share},
+                              {"epochs", by_epoch},
+                              {"mean", as_json(n.mean)}});
+  }
+  for (const comparison& c : papers)
+    to["papers"].push_back({{"what", c.what}, {"paper", c.paper}, {"replay", c.here}, {"why", c.why}});
+  for (const direction& d : directions)
+    to["directions"].push_back(
+        {{"claim", d.claim}, {"asked", d.asked}, {"holds", d.holds()}, {"by", d.by}, {"exceptions", d.exceptions}});
+  return to;
+}
+
+void save(const std::string& path, const ordered_json& json) {
+  const std::string text = json.dump(1) + "\n";
+  tuck::tools::output_file out(path);
+  out.write(tuck::tools::bytes_of(text));
+  out.commit();
+}
+
+// Do the directions hold, where that is asked?
+bool run(const options& o) {
+  const setting in = setting_of(o, o.gpu), titan_x = setting_of(o, "Titan X (Maxwell)"),
+                v100 = setting_of(o, "V100-SXM2"), rtx_2080_ti = setting_of(o, "RTX 2080 Ti");
+  std::vector<double> epochs = o.epochs.empty() ? in.zeros.epochs : o.epochs;
+  std::sort(epochs.begin(), epochs.end());
+  print_setting(o, in);
+  std::vector<network_outcome> all;
+  paper_outcomes of_papers;
+  for (const std::string& name : o.networks.empty() ? all_networks : o.networks) {
+    const network_table network = read_network(path_of(name));
+    const uint64_t batch = o.batch != 0 ? o.batch : usual_batch(network);
+    if (!o.layers.empty()) {
+      print_layers(o, in, network, batch, epochs.back());
+      continue;
+    }
+    all.push_back(replay_all(network, batch, in, epochs));
+    of_papers.titan_x.push_back(replay_all(network, batch, titan_x, epochs));
+    of_papers.v100.push_back(replay_all(network, batch, v100, epochs));
+    of_papers.rtx_2080_ti.push_back(replay_all(network, batch, rtx_2080_ti, epochs));
+    if (!o.check) print(all.back(), span_of(epochs));
+  }
+  if (!o.layers.empty()) return true;
+  const auto papers = beside_papers(of_papers);
+  const auto directions = check_directions(all);
+  if (!o.json.empty()) save(o.json, as_json(o, in, epochs, all, papers, directions));
+  if (!o.check) {
+    print_epochs(all);
+    print(papers);
+  }
+  return print(directions) || !o.check;
+}
+
+void add_options(CLI::App& program, options& o) {
+  program.add_option("NETWORK", o.networks, "Names of bench/papers/networks, or files like those; all ten");
+  program.add_option("--gpu", o.gpu, "Of bench/support/gpus.json")->capture_default_str()->type_name("NAME");
+  program.add_option("--link", o.link, "Of bench/support/gpus.json")->capture_default_str()->type_name("NAME");
+  program.add_option("--batch", o.batch, "Images in an iteration; 128, and 1024 of images smaller than 64 x 64")
+      ->check(CLI::Range(1, 1 << 20).description(""))
+      ->type_name("N");
+  program
+      .add_option("--epoch", o.epochs, "Of the recorded training; the recorded ones, with the mean from first to last")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(number(0, 1000, "a number from 0 to 1000"))
+      ->type_name("E");
+  program
+      .add_option("--memory", o.memory_gb,
+                  "vDNN dynamic's budget, GB; the GPU's, less weights, their gradients and momentum")
+      ->check(number(1e-6, 1e6, "a number from 1e-6 to 1e6"))
+      ->type_name("GB");
+  program.add_option("--codecs", o.codecs, "What bench_predict fit wrote of a GPU, instead of bounds")
+      ->type_name("FILE.json");
+  program.add_option("--counts", o.counts, "What tuck-bench --where ptx wrote, for bounds; the one in bench/results")
+      ->type_name("FILE.json");
+  program.add_option("--slower", o.slower, "The GPU's codecs take so many times as long")
+      ->check(number(1e-3, 1e3, "a number from 0.001 to 1000"))
+      ->capture_default_str()
+      ->type_name("TIMES");
+  program.add_option("--ratios", o.ratios, "What tuck-bench wrote, for ratios; the one in bench/results")
+      ->type_name("FILE.json");
+  program.add_option("--host", o.host, "What tuck-bench wrote, for vDNN++'s codec; the one in bench/results")
+      ->type_name("FILE.json");
+  CLI::Option* json =
+      program.add_option("--json", o.json, "All figures, for programs; replaced when complete")->type_name("FILE.json");
+  CLI::Option* check =
+      program.add_flag("--check", o.check, "Only whether the papers' directions hold; exit code 1 where one does not");
+  program.add_option("--layers", o.layers, "A row for each layer instead, of one policy and the last epoch")
+      ->check(CLI::IsMember(policy_names).description(""))
+      ->excludes(json, check)
+      ->type_name("POLICY");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App program("An iteration of training by the papers' swapping policies, replayed", "timeline");
+  program.footer(
+      "bench/papers/README.md says what is modelled. Exit codes: 0 done, 1 bad input or --check fails, 2 bad usage.");
+  options o;
+  add_options(program, o);
+  return run_program(program, argc, argv, [&] { return run(o) ? done : failed; });
+}
