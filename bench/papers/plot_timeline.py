@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws what `timeline --json` wrote, as PNG: plot_timeline.py TIMELINE.json [--out DIR] [--epoch E].
+"""Draws what `timeline --json` wrote, as PNG: plot_timeline.py TIMELINE.json [--out DIR].
 
-glance.png has all networks at the mean over the training or an epoch, epochs.png how the gain over vDNN grows with the
-zeros, and each network a picture of its own. Exits with 2 if it cannot read or write a file.
+glance.png has all networks at the mean over the training, epochs.png how the gain over vDNN grows with the zeros. Exits
+with 2 if it cannot read or write a file.
 """
 
 import argparse
@@ -15,22 +15,20 @@ sys.dont_write_bytecode = True  # no __pycache__ among the sources
 try:
     import matplotlib
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 except ImportError as error:
     sys.exit(f"plot_timeline.py needs matplotlib: {error}")
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # bench/plotting
-from plotting.page import FONT, GREY, INK, LEFT, LOOK, PALE, WIDTH, page, panel, place_legend, scale
+from plotting.page import FONT, GREY, INK, LEFT, LOOK, page, panel, place_legend, scale
 
 SCHEMA = "tuck-timeline/1"
-# Of the policies, those that are drawn together; the others are in the networks' own pictures.
+# Of the policies, those that are drawn together.
 AT_A_GLANCE = {
     "vDNN all": ("#000000", "s"), "vDNN++": (GREY, "D"), "cDMA": ("#0072B2", "o"), "cDMA engine": ("#56B4E9", "v"),
     "CSWAP": ("#E69F00", "^"), "CSWAP+ lossy": ("#009E73", "P"), "CSWAP+ recompute": ("#AA1166", "X"),
     "COMET": ("#1A0066", "*"),
 }  # fmt: skip
 OVER_EPOCHS = ("cDMA", "cDMA engine", "CSWAP", "CSWAP+ lossy")
-PARTS = {"compute": PALE, "waiting": "#D55E00", "codec": "#0072B2", "recompute": "#AA1166"}
 
 
 class BadFile(Exception):
@@ -48,12 +46,8 @@ def read(path):
     return run
 
 
-def policies(network, epoch):
-    """Name -> figures, of the mean or an epoch; without those that have none."""
-    rows = network["mean"] if epoch is None else next(
-        (e["policies"] for e in network["epochs"] if e["epoch"] == epoch), None)
-    if rows is None:
-        raise BadFile(f"{network['network']} has no epoch {epoch:g}")
+def policies(rows):
+    """Name -> figures, without those that have none."""
     return {row["policy"]: row for row in rows if row["missing"] is None}
 
 
@@ -66,29 +60,19 @@ def setting(run):
     return SimpleNamespace(environment={"cpu": words}, where="host")
 
 
-def when(run, epoch):
-    first, last = run["mean_of"]
-    return f"epoch {epoch:g}" if epoch is not None else f"mean of epochs {first:g} to {last:g}"
-
-
-def named_rows(ax, names):
-    """A y axis of names from the top down."""
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.5, -0.5)
-    ax.tick_params(axis="y", length=0)
-
-
-def glance(run, epoch):
+def glance(run):
     names = [network["network"] for network in run["networks"]]
     height, left, width = 0.36 * len(names) + 0.2, 1.0, 3.8
-    fig = page(height + 2.1, "Iteration time and device memory by policy", f"over keeping all; {when(run, epoch)}",
+    fig = page(height + 2.1, "Iteration time and device memory by policy", "over keeping all; mean of epochs {:g} to {:g}".format(*run["mean_of"]),
                setting(run))
     for i, (key, label) in enumerate((("iteration", "time of an iteration"), ("device_peak", "peak on the device"))):
         ax = panel(fig, label, left + i * (width + 0.2), 1.3, width, height)
-        named_rows(ax, names)
+        ax.set_yticks(range(len(names)), names)
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.tick_params(axis="y", length=0)
         ratios = []
         for y, network in enumerate(run["networks"]):
-            of = policies(network, epoch)
+            of = policies(network["mean"])
             for policy, (colour, marker) in AT_A_GLANCE.items():
                 if policy not in of:
                     continue
@@ -103,7 +87,7 @@ def glance(run, epoch):
     return fig
 
 
-def epochs(run, _):
+def epochs(run):
     networks, columns, width, height = run["networks"], 5, 1.5, 1.35
     lines = -(-len(networks) // columns)
     fig = page(lines * (height + 0.5) + 1.35, "How the gain over vDNN grows with the zeros",
@@ -115,7 +99,7 @@ def epochs(run, _):
         ax.set_title(network["network"], loc="left", fontsize=FONT + 1, fontweight="bold")
         x = [e["epoch"] for e in network["epochs"]]
         for policy in OVER_EPOCHS:
-            of = [policies(network, epoch) for epoch in x]
+            of = [policies(e["policies"]) for e in network["epochs"]]
             y = [o[policy]["iteration"] / o["vDNN all"]["iteration"] for o in of]
             colour, marker = AT_A_GLANCE[policy]
             ax.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.3)
@@ -127,46 +111,15 @@ def epochs(run, _):
     return fig
 
 
-def one_network(run, network, epoch):
-    of = policies(network, epoch)
-    names, keep = list(of), of["keep"]
-    height, left = 0.26 * len(names) + 0.2, 1.3
-    fig = page(height + 2.05, f"{network['network']}: iteration time and memory by policy",
-               f"batch {network['batch']}; {when(run, epoch)}", setting(run))
-    times = panel(fig, "iteration time", left, 1.2, 4.3, height)
-    memory = panel(fig, "peak memory", left + 4.5, 1.2, 3.0, height)
-    for y, row in enumerate(of.values()):
-        at = 0
-        for part, colour in PARTS.items():
-            share = row[part] / keep["iteration"]
-            times.barh(y, share, left=at, color=colour, height=0.7)
-            at += share
-        times.annotate(f"{at:.2f}", (at, y), (3, 0), textcoords="offset points", va="center", fontsize=FONT - 1)
-        memory.barh(y - 0.18, row["device_peak"] / 1e9, color="#009E73", height=0.34)
-        memory.barh(y + 0.18, row["host_peak"] / 1e9, color="#E69F00", height=0.34)
-    for ax in (times, memory):
-        named_rows(ax, names)
-    times.set_xlim(0, 1.08 * max(row["iteration"] for row in of.values()) / keep["iteration"])
-    times.set_xlabel("times that of keep", fontsize=FONT)
-    memory.set_xlabel("GB", fontsize=FONT)
-    memory.tick_params(labelleft=False)
-    place_legend(fig, [Patch(facecolor=colour, label=part) for part, colour in PARTS.items()] +
-                 [Patch(facecolor="#009E73", label="device"), Patch(facecolor="#E69F00", label="host")], 6)
-    return fig
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0].split(":")[0] + ".")
     parser.add_argument("run", metavar="TIMELINE.json", help="what timeline --json wrote")
     parser.add_argument("--out", metavar="DIR", type=Path, default=Path("."), help="where the plots go (default: here)")
-    parser.add_argument("--epoch", type=float, help="instead of the mean over the training")
     options = parser.parse_args()
     matplotlib.rcParams.update(LOOK)
     try:
         run = read(options.run)
-        pictures = {"glance": glance(run, options.epoch), "epochs": epochs(run, options.epoch)}
-        for network in run["networks"]:
-            pictures[network["network"].lower().replace("-", "")] = one_network(run, network, options.epoch)
+        pictures = {"glance": glance(run), "epochs": epochs(run)}
         options.out.mkdir(parents=True, exist_ok=True)
         for name, fig in pictures.items():
             fig.savefig(options.out / f"{name}.png", dpi=110, metadata={"Software": None})

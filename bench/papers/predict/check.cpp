@@ -13,6 +13,8 @@
 namespace tuck::bench {
 namespace {
 
+using nlohmann::ordered_json;
+
 // What is held out: all codecs of a tensor, so that no codec's time tells another's.
 struct tensor_point {
   tensor_kind on;
@@ -78,14 +80,16 @@ class errors {
     within_ += std::abs(p.value - measured) <= 2 * p.deviation;
   }
   size_t asked() const { return asked_; }
-  error_summary summary() {
+  ordered_json row() {
     std::sort(relative_.begin(), relative_.end());
     const auto count = static_cast<double>(relative_.size());
     const auto at = [&](double share) {
       return count > 0 ? relative_[static_cast<size_t>(std::ceil(share * count)) - 1] : 0;
     };
-    return {at(.5), at(.9), count > 0 ? static_cast<double>(within_) / count : 0,
-            1 - count / static_cast<double>(asked_)};
+    return {{"median_error", at(.5)},
+            {"p90_error", at(.9)},
+            {"within_two_deviations", count > 0 ? static_cast<double>(within_) / count : 0},
+            {"refused", 1 - count / static_cast<double>(asked_)}};
   }
 
  private:
@@ -117,18 +121,18 @@ class tally {
     ++best_ways_[name(best)];
   }
 
-  decisions summary(const std::string& where, const std::string& among, double gb_per_s) const {
+  ordered_json row(const std::string& where, const std::string& among, double gb_per_s) const {
     size_t most = 0;
     for (const auto& [name, count] : best_ways_) most = std::max(most, count);
     const auto n = static_cast<double>(points_);
-    return {where,
-            among,
-            gb_per_s,
-            points_,
-            static_cast<double>(right_) / n,
-            static_cast<double>(most) / n,
-            regret_ / n,
-            regret_of_raw_ / n};
+    return {{"where", where},
+            {"among", among},
+            {"link_gb_per_s", gb_per_s},
+            {"points", points_},
+            {"right", static_cast<double>(right_) / n},
+            {"commonest", static_cast<double>(most) / n},
+            {"regret", regret_ / n},
+            {"regret_of_raw", regret_of_raw_ / n}};
   }
 
  private:
@@ -154,18 +158,13 @@ void decide(questions& to, const std::vector<forecast>& forecasts, const std::ve
   }
 }
 
-nlohmann::ordered_json as_json(const error_summary& e) {
-  return {
-      {"median_error", e.median}, {"p90_error", e.p90}, {"within_two_deviations", e.within}, {"refused", e.refused}};
-}
-
 }  // namespace
 
 std::vector<double> default_links(const std::string& where) {
   return where == "host" ? std::vector{.1, .3, 1., 1.25, 3., 6., 12.} : std::vector{12.8, 25.6, 32., 64.};
 }
 
-check_report check(const std::vector<measurement>& measured, const check_options& options) {
+ordered_json check(const std::vector<measurement>& measured, const check_options& options) {
   std::map<coder_key, std::array<errors, 3>> codecs;
   questions asked;
   for (unsigned i = 0; i < options.splits; ++i) {
@@ -179,38 +178,17 @@ check_report check(const std::vector<measurement>& measured, const check_options
     }
     decide(asked, forecasts, options.gb_per_s);
   }
-  check_report report;
-  for (auto& [of, e] : codecs)
-    report.codecs.push_back({of, e[0].asked(), e[0].summary(), e[1].summary(), e[2].summary()});
+  auto rows = ordered_json::array(), decisions = rows;
+  for (auto& [of, e] : codecs) {
+    rows.push_back(as_json(of));
+    rows.back().update(
+        {{"points", e[0].asked()}, {"encode", e[0].row()}, {"decode", e[1].row()}, {"ratio", e[2].row()}});
+  }
   for (const auto& [question, answers] : asked) {
     const auto& [where, among, gb_per_s] = question;
-    report.choices.push_back(answers.summary(where, among, gb_per_s));
+    decisions.push_back(answers.row(where, among, gb_per_s));
   }
-  return report;
-}
-
-nlohmann::ordered_json as_json(const check_report& report) {
-  auto codecs = nlohmann::ordered_json::array(), choices = codecs;
-  for (const accuracy& a : report.codecs)
-    codecs.push_back({{"codec", a.of.codec},
-                      {"type", a.of.on.type},
-                      {"pattern", a.of.on.pattern},
-                      {"where", a.of.on.where},
-                      {"lossy", a.of.lossy},
-                      {"points", a.points},
-                      {"encode", as_json(a.encode)},
-                      {"decode", as_json(a.decode)},
-                      {"ratio", as_json(a.ratio)}});
-  for (const decisions& d : report.choices)
-    choices.push_back({{"where", d.where},
-                       {"among", d.among},
-                       {"link_gb_per_s", d.gb_per_s},
-                       {"points", d.points},
-                       {"right", d.right},
-                       {"commonest", d.commonest},
-                       {"regret", d.regret},
-                       {"regret_of_raw", d.regret_of_raw}});
-  return {{"codecs", codecs}, {"decisions", choices}};
+  return {{"codecs", rows}, {"decisions", decisions}};
 }
 
 }  // namespace tuck::bench

@@ -18,37 +18,18 @@ struct check_options {
 // GB/s: from links so slow that the smallest frame wins to those on which the fastest codec just pays, or not.
 std::vector<double> default_links(const std::string& where);
 
-struct error_summary {
-  double median = 0, p90 = 0;  // |predicted / measured - 1|
-  double within = 0;           // share of those no more than two predicted deviations off
-  double refused = 0;          // share of all that had no deviation, and count in none of the others
-};
-
-struct accuracy {
-  coder_key of;
-  size_t points = 0;  // held out and measured
-  error_summary encode, decode, ratio;
-};
-
-// Of choose() by predictions, as judged by measurements: nothing hidden, and codecs that lose nothing. Regret is what a
-// way costs over the best one, less 1, on average.
-struct decisions {
-  std::string where, among;  // among: "all" codecs, or the one that is used or not
-  double gb_per_s = 0;
-  size_t points = 0;
-  double right = 0;      // share of the points where the best way was chosen
-  double commonest = 0;  // and would have been by always going the way that is best most often
-  double regret = 0;
-  double regret_of_raw = 0;  // of never encoding
-};
-
-struct check_report {
-  std::vector<accuracy> codecs;
-  std::vector<decisions> choices;
-};
-
-check_report check(const std::vector<measurement>& measured, const check_options& options);
-
-nlohmann::ordered_json as_json(const check_report& report);
+// {"codecs": [{"codec", "type", "pattern", "where", "lossy", "points": held out and measured, "encode", "decode",
+//              "ratio"}],
+//  "decisions": [{"where", "among", "link_gb_per_s", "points", "right", "commonest", "regret", "regret_of_raw"}]}
+//
+// Each of encode, decode and ratio is {"median_error", "p90_error": of |predicted / measured - 1|,
+// "within_two_deviations": the share of those that are no farther off, "refused": the share of all that had no
+// deviation, and count in none of the others}.
+//
+// Decisions are of choose() by predictions, as judged by measurements: nothing hidden, and codecs that lose nothing.
+// "among" is "all" codecs, or the one that is used or not; "right" the share of the points where the best way was
+// chosen, and "commonest" what would have been by always going the way that is best most often. Regret is what a way
+// costs over the best one, less 1, on average; that of raw, of never encoding.
+nlohmann::ordered_json check(const std::vector<measurement>& measured, const check_options& options);
 
 }  // namespace tuck::bench

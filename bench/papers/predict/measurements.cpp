@@ -9,19 +9,11 @@
 namespace tuck::bench {
 namespace {
 
-using nlohmann::ordered_json;
-
 struct both_ways {
   measurement of;
   bool has_encode = false, has_decode = false;
 };
 using points = std::map<std::tuple<coder_key, uint64_t, double>, both_ways>;
-
-double positive(const ordered_json& row, const char* key) {
-  const double value = row.at(key).get<double>();
-  if (!(value > 0 && std::isfinite(value))) throw std::domain_error(std::string(key) + " is not above 0");
-  return value;
-}
 
 void add(points& to, const ordered_json& row, size_t file) {
   const auto operation = row.at("operation").get<std::string>();
@@ -32,11 +24,10 @@ void add(points& to, const ordered_json& row, size_t file) {
   measurement m{.of = {{row.at("where"), row.at("type"), row.at("pattern")}, row.at("codec"), row.at("lossy")},
                 .size = row.at("raw_bytes"),
                 .sparsity = row.at("sparsity"),
-                .zeros = row.at("zeros"),
-                .ratio = positive(row, "ratio"),
+                .zeros = number_of(row, "zeros", 0, 1),
+                .ratio = above_0(row, "ratio"),
                 .file = file};
-  if (!(m.zeros >= 0 && m.zeros <= 1)) throw std::domain_error("zeros is not from 0 to 1");
-  const double seconds = positive(row, "median_seconds");
+  const double seconds = above_0(row, "median_seconds");
   if (const auto rate = row.find("gb_per_s"); rate != row.end() && !rate->is_null()) {
     const double is = static_cast<double>(m.size) / seconds * 1e-9;
     if (!(std::abs(rate->get<double>() / is - 1) < .01))
@@ -48,8 +39,7 @@ void add(points& to, const ordered_json& row, size_t file) {
 }
 
 // The machine, and what was run on it.
-void add_environment(ordered_json& to, const ordered_json& file, const std::string& path) {
-  const ordered_json& found = file.at("environment");
+void add_environment(ordered_json& to, const ordered_json& found) {
   const ordered_json machine = {
       {"cpu", found.at("cpu")}, {"device", found.at("device")}, {"threads", found.at("threads")}};
   if (to.is_null()) {
@@ -58,8 +48,8 @@ void add_environment(ordered_json& to, const ordered_json& file, const std::stri
   }
   for (const auto& [key, value] : machine.items())
     if (to[key] != value)
-      throw tools::file_error(
-          path, "another " + key + " than the files before: " + value.dump() + " instead of " + to[key].dump());
+      throw std::domain_error("another " + key + " than the files before: " + value.dump() + " instead of " +
+                              to[key].dump());
   to["runs"].push_back({{"date", found.at("date")}, {"commit", found.at("commit")}, {"command", found.at("command")}});
 }
 
@@ -67,25 +57,15 @@ void add_environment(ordered_json& to, const ordered_json& file, const std::stri
 
 measurements read_results(const std::vector<std::string>& paths) {
   measurements found;
-  for (size_t i = 0; i < paths.size(); ++i) {
-    const ordered_json file = read_json(paths[i], "tuck-bench/1");
-    points in_file;
-    size_t row = 0;
-    try {
-      add_environment(found.environment, file, paths[i]);
-      for (const ordered_json& one : file.at("rows")) {
-        ++row;
-        add(in_file, one, i);
-      }
-    } catch (const nlohmann::json::exception& error) {
-      throw tools::file_error(paths[i], (row == 0 ? "" : "row " + std::to_string(row) + ": ") + reason_of(error));
-    } catch (const std::domain_error& error) {
-      throw tools::file_error(paths[i], "row " + std::to_string(row) + ": " + error.what());
-    }
-    for (const auto& [at, both] : in_file)
-      if (both.has_encode && both.has_decode) found.all.push_back(both.of);
-    if (in_file.empty()) throw tools::file_error(paths[i], "no times of a codec of tuck's are in it");
-  }
+  for (size_t i = 0; i < paths.size(); ++i)
+    read_json(paths[i], "tuck-bench/1", [&](const ordered_json& file) {
+      points in_file;
+      add_environment(found.environment, file.at("environment"));
+      read_rows(file.at("rows"), "row", [&](const ordered_json& row) { add(in_file, row, i); });
+      for (const auto& [at, both] : in_file)
+        if (both.has_encode && both.has_decode) found.all.push_back(both.of);
+      if (in_file.empty()) throw std::domain_error("no times of a codec of tuck's are in it");
+    });
   return found;
 }
 

@@ -24,6 +24,15 @@ struct coder_key {
   auto operator<=>(const coder_key&) const = default;
 };
 
+// {"codec", "type", "pattern", "where", "lossy"}, with which rows about it begin.
+inline nlohmann::ordered_json as_json(const coder_key& of) {
+  return {{"codec", of.codec},
+          {"type", of.on.type},
+          {"pattern", of.on.pattern},
+          {"where", of.on.where},
+          {"lossy", of.lossy}};
+}
+
 struct measurement {
   coder_key of;
   uint64_t size = 0;

@@ -61,14 +61,20 @@ std::vector<fitted> fit(const std::vector<measurement>& measured) {
   return found;
 }
 
-residual worst_residual(const fitted& one, const std::vector<measurement>& measured) {
-  residual worst;
+nlohmann::ordered_json worst_residual(const fitted& one, const std::vector<measurement>& measured) {
+  nlohmann::ordered_json worst;
+  double most = 0;
+  const auto look_at = [&](const char* operation, const measurement& m, double factor) {
+    if (std::abs(std::log(factor)) < most) return;
+    most = std::abs(std::log(factor));
+    worst = as_json(m.of);
+    worst.update({{"operation", operation}, {"bytes", m.size}, {"zeros", m.zeros}, {"factor", factor}});
+  };
   for (const measurement& m : measured) {
     if (m.of != one.of) continue;
     const auto e = one.model.at(m.size, m.zeros);
-    for (const residual r :
-         {residual{e.encode.value / m.encode, &m, "encode"}, residual{e.decode.value / m.decode, &m, "decode"}})
-      if (r.size() > worst.size()) worst = r;
+    look_at("encode", m, e.encode.value / m.encode);
+    look_at("decode", m, e.decode.value / m.decode);
   }
   return worst;
 }

@@ -24,15 +24,8 @@ struct predictor_file {
 // that each says how sure it is.
 std::vector<fitted> fit(const std::vector<measurement>& measured);
 
-// The time of a measurement that a predictor misses most, by its factor.
-struct residual {
-  double factor = 1;  // predicted / measured
-  const measurement* at = nullptr;
-  const char* operation = "";
-
-  double size() const { return factor > 1 ? factor : 1 / factor; }
-};
-residual worst_residual(const fitted& one, const std::vector<measurement>& measured);
+// The time of a measurement that a predictor misses most; "factor" is predicted / measured.
+nlohmann::ordered_json worst_residual(const fitted& one, const std::vector<measurement>& measured);
 
 // The file that tuck/model/predictor_file.hpp describes. It is written entirely or not at all. Both throw
 // std::runtime_error, also about figures that are not finite.

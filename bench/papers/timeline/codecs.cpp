@@ -1,7 +1,7 @@
 #include "bench/papers/timeline/codecs.hpp"
 
-#include "bench/support/json_file.hpp"
 #include "bench/papers/predict/predictor_file.hpp"
+#include "bench/support/json_file.hpp"
 
 #include "support/files.hpp"
 
@@ -41,7 +41,7 @@ curve measured_curve(const std::vector<measurement>& measured, const std::string
   return c;
 }
 
-counted_curve curve_of(const std::map<double, nlohmann::ordered_json>& rows) {
+counted_curve curve_of(const std::map<double, ordered_json>& rows) {
   counted_curve c;
   for (const auto& [zeros, row] : rows) {
     const auto by_byte = [&](const char* key) { return row.at(key).is_null() ? 0. : row.at(key).get<double>() / 128; };
@@ -65,10 +65,9 @@ double bound(const counted_curve& c, double raw, double moved, double zeros, con
 }  // namespace
 
 std::map<std::string, counted_codec> read_counts(const std::string& path) {
-  const nlohmann::ordered_json file = read_json(path, "tuck-bench/1");
-  // By codec, operation and zeros.
-  std::map<std::string, std::map<std::string, std::map<double, nlohmann::ordered_json>>> found;
-  try {
+  return read_json(path, "tuck-bench/1", [](const ordered_json& file) {
+    // By codec, operation and zeros.
+    std::map<std::string, std::map<std::string, std::map<double, ordered_json>>> found;
     for (const auto& row : file.at("rows"))
       if (row.at("type") == "f32" && row.at("pattern") == "sums" && !row.at("instructions_per_128_bytes").is_null())
         found[row.at("codec")][row.at("operation")][row.at("zeros")] = row;
@@ -76,12 +75,10 @@ std::map<std::string, counted_codec> read_counts(const std::string& path) {
     for (const char* codec : codec_names) {
       counted[codec] = {curve_of(found[codec]["encode"]), curve_of(found[codec]["decode"])};
       if (counted[codec].encode.zeros.empty() || counted[codec].decode.zeros.empty())
-        throw tools::file_error(path, std::string("no counts of ") + codec + " on sums of f32 are in it");
+        throw std::domain_error(std::string("no counts of ") + codec + " on sums of f32 are in it");
     }
     return counted;
-  } catch (const nlohmann::json::exception& error) {
-    throw tools::file_error(path, reason_of(error));
-  }
+  });
 }
 
 codec_models counted_codecs(const machine& on, const std::map<std::string, counted_codec>& counted,

@@ -1,8 +1,9 @@
 // timeline: an iteration of training by each of the papers' policies, replayed for networks, a GPU and a link.
+#include "bench/papers/table.hpp"
+#include "bench/papers/timeline/papers.hpp"
 #include "bench/support/json_file.hpp"
 #include "bench/support/number_option.hpp"
 #include "bench/support/program.hpp"
-#include "bench/papers/timeline/papers.hpp"
 
 #include "support/files.hpp"
 
@@ -14,8 +15,6 @@
 namespace {
 
 using namespace tuck::bench;
-using nlohmann::ordered_json;
-using tuck::tools::file_error;
 
 const std::string tables = TUCK_BENCH_FOLDER "/papers/networks", results = TUCK_BENCH_FOLDER "/results";
 
@@ -27,7 +26,7 @@ struct options {
   double memory_gb = 0, slower = 1;
   std::string codecs, counts = results + "/ptx-counts.json", ratios = results + "/xeon-2026-11-22.json",
                       host = results + "/xeon-64MiB-2026-11-22.json";
-  std::string json, layers;
+  std::string json;
   bool check = false;
 };
 
@@ -50,15 +49,11 @@ setting setting_of(const options& o, const std::string& gpu) {
   return in;
 }
 
-std::string name_of(double epoch) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", epoch);
-  return text;
-}
-
 std::string span_of(const std::vector<double>& epochs) {
-  return epochs.size() == 1 ? "epoch " + name_of(epochs[0])
-                            : "mean of epochs " + name_of(epochs.front()) + " to " + name_of(epochs.back());
+  char text[96];
+  std::snprintf(text, sizeof text, epochs.size() == 1 ? "epoch %g" : "mean of epochs %g to %g", epochs.front(),
+                epochs.back());
+  return text;
 }
 
 void print_setting(const options& o, const setting& in) {
@@ -76,71 +71,21 @@ void print_setting(const options& o, const setting& in) {
 }
 
 void print(const network_outcome& n, const std::string& when) {
-  std::printf("%s, batch %llu, %s; %.0f %% of what is kept is dense\n", n.name.c_str(),
+  std::printf("%s, batch %llu, %s; %.0f %% of what is kept is dense. ms and GB\n", n.name.c_str(),
               static_cast<unsigned long long>(n.batch), when.c_str(), 100 * n.dense_share);
-  std::printf("  %-16s %9s %6s %6s  %8s %7s %7s  %6s %6s  %6s %6s\n", "", "iteration", "x of", "x of", "waits", "codec",
-              "anew", "GB", "ratio", "GB", "GB");
-  std::printf("  %-16s %9s %6s %6s  %8s %7s %7s  %6s %6s  %6s %6s\n", "", "ms", "keep", "vDNN", "ms", "ms", "ms", "out",
-              "", "device", "host");
-  for (const outcome& one : n.mean) {
-    if (!one.missing.empty()) {
-      std::printf("  %-16s %s\n", one.policy.c_str(), one.missing.c_str());
-      continue;
-    }
-    const figures& f = one.is;
-    std::printf("  %-16s %9.1f %6.2f %6.2f  %8.1f %7.1f %7.1f  %6.2f %6.2f  %6.2f %6.2f\n", one.policy.c_str(),
-                1e3 * f.iteration, f.iteration / n.of("keep").iteration, f.iteration / n.of("vDNN all").iteration,
-                1e3 * f.waiting, 1e3 * f.codec, 1e3 * f.recompute, f.bytes_out / 1e9, f.ratio(), f.device_peak / 1e9,
-                f.host_peak / 1e9);
-  }
-  std::puts("");
-}
-
-constexpr const char* over_epochs[] = {"cDMA", "cDMA engine", "CSWAP", "CSWAP+ lossy"};
-
-void print_epochs(const std::vector<network_outcome>& all) {
-  const std::vector<at_epoch>& epochs = all[0].epochs;
-  const int width = std::max(12, static_cast<int>(6 * epochs.size())),
-            pad = width - static_cast<int>(6 * epochs.size());
-  std::puts("Iteration time over vDNN all's, by epoch");
-  std::printf("  %-12s", "");
-  for (const char* policy : over_epochs) std::printf("  %*s", width, policy);
-  std::printf("\n  %-12s", "");
-  for (size_t p = 0; p < std::size(over_epochs); ++p) {
-    std::printf("  %*s", pad, "");
-    for (const at_epoch& e : epochs) std::printf("%6s", name_of(e.epoch).c_str());
-  }
-  for (const network_outcome& n : all) {
-    std::printf("\n  %-12s", n.name.c_str());
-    for (const char* policy : over_epochs) {
-      std::printf("  %*s", pad, "");
-      for (const at_epoch& e : n.epochs)
-        std::printf("%6.2f", of_policy(e.policies, policy).iteration / of_policy(e.policies, "vDNN all").iteration);
-    }
-  }
-  std::puts("\n");
-}
-
-const char* name_of(tuck::bench::movement::way how) {
-  constexpr const char* names[] = {"keep", "raw", "encode", "CPU", "anew"};
-  return names[static_cast<size_t>(how)];
-}
-
-void print_layers(const options& o, const setting& in, const network_table& network, uint64_t batch, double epoch) {
-  const replayed run = replay_policy(o.layers, network, batch, in, epoch);
-  if (!run.missing.empty()) throw file_error(network.name, o.layers + ": " + run.missing);
-  std::printf("%s, batch %llu, epoch %g, %s; times in ms\n", network.name.c_str(),
-              static_cast<unsigned long long>(batch), epoch, o.layers.c_str());
-  std::printf("  %-28s %8s %5s  %-6s %6s  %8s %8s %8s %8s\n", "input of", "MB", "zeros", "way", "ratio", "forward",
-              "out", "backward", "in");
-  const auto ms = [](const tuck::bench::interval& i) { return 1e3 * (i.end - i.begin); };
-  for (size_t i = 0; i < run.layers.size(); ++i) {
-    const tuck::bench::movement& m = run.plan[i];
-    const tuck::bench::layer_times& t = run.result.layers[i];
-    std::printf("  %-28s %8.2f %5.2f  %-6s %6.2f  %8.3f %8.3f %8.3f %8.3f\n", network.rows[i].name.c_str(),
-                static_cast<double>(run.layers[i].shape.input_bytes) / 1e6, run.zeros[i], name_of(m.how), m.by.ratio,
-                ms(t.forward), ms(t.out), ms(t.backward), ms(t.in));
-  }
+  print_table(as_json(n.mean), {{"", "/policy"},
+                                {"iteration", "/iteration", 1, 1e3},
+                                {"x keep", "/over_keep", 2},
+                                {"x vDNN", "/over_vdnn", 2},
+                                {"waits", "/waiting", 1, 1e3},
+                                {"codec", "/codec", 1, 1e3},
+                                {"anew", "/recompute", 1, 1e3},
+                                {"out", "/bytes_out", 2, 1e-9},
+                                {"ratio", "/ratio", 2},
+                                {"device", "/device_peak", 2, 1e-9},
+                                {"host", "/host_peak", 2, 1e-9}});
+  for (const outcome& one : n.mean)
+    if (!one.missing.empty()) std::printf("  %s: %s\n", one.policy.c_str(), one.missing.c_str());
   std::puts("");
 }
 
@@ -180,31 +125,6 @@ bool print(const std::vector<direction>& directions) {
   return all_hold;
 }
 
-ordered_json as_json(const std::vector<outcome>& outcomes) {
-  auto all = ordered_json::array();
-  for (const outcome& one : outcomes) {
-    ordered_json to{{"policy", one.policy}, {"missing", nullptr}};
-    if (one.missing.empty()) {
-      const figures& f = one.is;
-      to.update({{"iteration", f.iteration},
-                 {"forward", f.forward},
-                 {"compute", f.compute},
-                 {"waiting", f.waiting},
-                 {"codec", f.codec},
-                 {"recompute", f.recompute},
-                 {"bytes_out", f.bytes_out},
-                 {"bytes_in", f.bytes_in},
-                 {"ratio", f.ratio()},
-                 {"device_peak", f.device_peak},
-                 {"host_peak", f.host_peak}});
-    } else {
-      to["missing"] = one.missing;
-    }
-    all.push_back(to);
-  }
-  return all;
-}
-
 ordered_json as_json(const options& o, const setting& in, const std::vector<double>& epochs,
                      const std::vector<network_outcome>& all, const std::vector<comparison>& papers,
                      const std::vector<direction>& directions) {
@@ -234,43 +154,30 @@ ordered_json as_json(const options& o, const setting& in, const std::vector<doub
   return to;
 }
 
-void save(const std::string& path, const ordered_json& json) {
-  const std::string text = json.dump(1) + "\n";
-  tuck::tools::output_file out(path);
-  out.write(tuck::tools::bytes_of(text));
-  out.commit();
-}
-
 // Do the directions hold, where that is asked?
 bool run(const options& o) {
   const setting in = setting_of(o, o.gpu), titan_x = setting_of(o, "Titan X (Maxwell)"),
                 v100 = setting_of(o, "V100-SXM2"), rtx_2080_ti = setting_of(o, "RTX 2080 Ti");
   std::vector<double> epochs = o.epochs.empty() ? in.zeros.epochs : o.epochs;
   std::sort(epochs.begin(), epochs.end());
+  std::vector<network_table> networks;
+  for (const std::string& name : o.networks.empty() ? all_networks : o.networks)
+    networks.push_back(read_network(path_of(name)));
   print_setting(o, in);
   std::vector<network_outcome> all;
   paper_outcomes of_papers;
-  for (const std::string& name : o.networks.empty() ? all_networks : o.networks) {
-    const network_table network = read_network(path_of(name));
+  for (const network_table& network : networks) {
     const uint64_t batch = o.batch != 0 ? o.batch : usual_batch(network);
-    if (!o.layers.empty()) {
-      print_layers(o, in, network, batch, epochs.back());
-      continue;
-    }
     all.push_back(replay_all(network, batch, in, epochs));
     of_papers.titan_x.push_back(replay_all(network, batch, titan_x, epochs));
     of_papers.v100.push_back(replay_all(network, batch, v100, epochs));
     of_papers.rtx_2080_ti.push_back(replay_all(network, batch, rtx_2080_ti, epochs));
     if (!o.check) print(all.back(), span_of(epochs));
   }
-  if (!o.layers.empty()) return true;
   const auto papers = beside_papers(of_papers);
   const auto directions = check_directions(all);
-  if (!o.json.empty()) save(o.json, as_json(o, in, epochs, all, papers, directions));
-  if (!o.check) {
-    print_epochs(all);
-    print(papers);
-  }
+  if (!o.json.empty()) write_json(o.json, as_json(o, in, epochs, all, papers, directions));
+  if (!o.check) print(papers);
   return print(directions) || !o.check;
 }
 
@@ -304,14 +211,8 @@ void add_options(CLI::App& program, options& o) {
       ->type_name("FILE.json");
   program.add_option("--host", o.host, "What tuck-bench wrote, for vDNN++'s codec; the one in bench/results")
       ->type_name("FILE.json");
-  CLI::Option* json =
-      program.add_option("--json", o.json, "All figures, for programs; replaced when complete")->type_name("FILE.json");
-  CLI::Option* check =
-      program.add_flag("--check", o.check, "Only whether the papers' directions hold; exit code 1 where one does not");
-  program.add_option("--layers", o.layers, "A row for each layer instead, of one policy and the last epoch")
-      ->check(CLI::IsMember(policy_names).description(""))
-      ->excludes(json, check)
-      ->type_name("POLICY");
+  program.add_option("--json", o.json, "All figures, for programs; replaced when complete")->type_name("FILE.json");
+  program.add_flag("--check", o.check, "Only whether the papers' directions hold; exit code 1 where one does not");
 }
 
 }  // namespace

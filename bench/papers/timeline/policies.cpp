@@ -70,9 +70,11 @@ std::vector<movement> plan_for(const std::string& policy, replayed& of, const ne
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 // But for the peaks.
-constexpr double figures::* of_all[] = {
-    &figures::iteration, &figures::forward,   &figures::compute,  &figures::waiting, &figures::codec,
-    &figures::recompute, &figures::bytes_out, &figures::bytes_in, &figures::raw,     &figures::encoded};
+constexpr std::pair<const char*, double figures::*> of_all[] = {
+    {"iteration", &figures::iteration}, {"forward", &figures::forward},   {"compute", &figures::compute},
+    {"waiting", &figures::waiting},     {"codec", &figures::codec},       {"recompute", &figures::recompute},
+    {"bytes_out", &figures::bytes_out}, {"bytes_in", &figures::bytes_in}, {"raw", &figures::raw},
+    {"encoded", &figures::encoded}};
 
 std::vector<outcome> mean_of(const std::vector<at_epoch>& epochs) {
   std::vector<outcome> mean = epochs.front().policies;
@@ -81,11 +83,11 @@ std::vector<outcome> mean_of(const std::vector<at_epoch>& epochs) {
     for (size_t e = 1; e < epochs.size(); ++e) {
       const outcome& one = epochs[e].policies[p];
       if (mean[p].missing.empty()) mean[p].missing = one.missing;
-      for (const auto f : of_all) sum.*f += one.is.*f;
+      for (const auto& [name, f] : of_all) sum.*f += one.is.*f;
       sum.device_peak = std::max(sum.device_peak, one.is.device_peak);
       sum.host_peak = std::max(sum.host_peak, one.is.host_peak);
     }
-    for (const auto f : of_all) sum.*f /= static_cast<double>(epochs.size());
+    for (const auto& [name, f] : of_all) sum.*f /= static_cast<double>(epochs.size());
   }
   return mean;
 }
@@ -139,6 +141,26 @@ const figures& of_policy(const std::vector<outcome>& outcomes, const std::string
     if (one.policy == policy) return one.is;
   throw std::out_of_range(policy);
 }
+nlohmann::ordered_json as_json(const std::vector<outcome>& outcomes) {
+  const double keep = of_policy(outcomes, "keep").iteration, vdnn = of_policy(outcomes, "vDNN all").iteration;
+  auto rows = nlohmann::ordered_json::array();
+  for (const outcome& one : outcomes) {
+    rows.push_back({{"policy", one.policy}, {"missing", nullptr}});
+    nlohmann::ordered_json& row = rows.back();
+    if (one.missing.empty()) {
+      for (const auto& [name, f] : of_all) row[name] = one.is.*f;
+      row.update({{"over_keep", one.is.iteration / keep},
+                  {"over_vdnn", one.is.iteration / vdnn},
+                  {"ratio", one.is.ratio()},
+                  {"device_peak", one.is.device_peak},
+                  {"host_peak", one.is.host_peak}});
+    } else {
+      row["missing"] = one.missing;
+    }
+  }
+  return rows;
+}
+
 const figures& network_outcome::of(const std::string& policy) const { return of_policy(mean, policy); }
 
 network_outcome replay_all(const network_table& network, uint64_t batch, const setting& in,

@@ -33,7 +33,7 @@ inline const std::vector<std::string> policy_names = {
     "keep",  "vDNN conv", "vDNN all",     "vDNN dynamic",     "vDNN++", "cDMA",         "cDMA engine",
     "CSWAP", "CSWAP+",    "CSWAP+ lossy", "CSWAP+ recompute", "COMET",  "COMET swapped"};
 
-// A policy's plan with what it was made for; --layers shows it.
+// A policy's plan with what it was made for.
 struct replayed {
   std::vector<timed_layer> layers = {};
   std::vector<double> zeros = {};
@@ -63,6 +63,9 @@ struct network_outcome {
   const figures& of(const std::string& policy) const;
 };
 const figures& of_policy(const std::vector<outcome>& all, const std::string& policy);
+
+// {"policy", "missing": why there are no figures, or null, and the figures}, of each.
+nlohmann::ordered_json as_json(const std::vector<outcome>& all);
 
 // At the epochs. The mean is over the whole epochs from the first to the last.
 network_outcome replay_all(const network_table& network, uint64_t batch, const setting& in,

@@ -8,8 +8,6 @@
 namespace tuck::bench {
 namespace {
 
-using nlohmann::ordered_json;
-
 template <class T> using names = std::map<std::string, T>;
 
 template <class T> T among(const names<T>& known, const ordered_json& row, const char* key) {
@@ -19,28 +17,9 @@ template <class T> T among(const names<T>& known, const ordered_json& row, const
   return found->second;
 }
 
-double number(const ordered_json& of, const char* key, double least, double most) {
-  const double value = of.at(key);
-  if (!(value >= least && value <= most && std::isfinite(value)))
-    throw std::domain_error(std::string(key) + " is " + of.at(key).dump() + ", which cannot be");
-  return value;
-}
-
 uint64_t count(const ordered_json& of, const char* key) {
   // Below it, a batch of them in bytes is a size.
-  return static_cast<uint64_t>(number(of, key, 0, 1e12));
-}
-
-// A file of that schema, with `read` made of it; what it complains of is told of the file.
-template <class Read> auto read_file(const std::string& path, const char* schema, Read read) {
-  const ordered_json file = read_json(path, schema);
-  try {
-    return read(file);
-  } catch (const nlohmann::json::exception& error) {
-    throw tools::file_error(path, reason_of(error));
-  } catch (const std::domain_error& error) {
-    throw tools::file_error(path, error.what());
-  }
+  return static_cast<uint64_t>(number_of(of, key, 0, 1e12));
 }
 
 network_row row_of(const ordered_json& row) {
@@ -63,8 +42,8 @@ network_row row_of(const ordered_json& row) {
           .macs = count(row, "macs"),
           .weights = count(row, "weights"),
           .input_is = among(inputs, row, "input_is"),
-          .dropped = number(row, "dropped", 0, 1),
-          .depth = number(row, "depth", 0, 1)};
+          .dropped = number_of(row, "dropped", 0, 1),
+          .depth = number_of(row, "depth", 0, 1)};
 }
 
 // Who makes what a row reads, and who keeps it.
@@ -115,16 +94,10 @@ network_table network_of(const ordered_json& file) {
   network_table found{.name = file.at("network")};
   const ordered_json& layers = file.at("layers");
   if (!layers.is_array() || layers.empty()) throw std::domain_error("it has no layers");
-  for (const ordered_json& layer : layers) {
-    try {
-      found.rows.push_back(row_of(layer));
-    } catch (const nlohmann::json::exception& error) {
-      throw std::domain_error("row " + std::to_string(found.rows.size() + 1) + ": " + reason_of(error));
-    } catch (const std::domain_error& error) {
-      throw std::domain_error("row " + std::to_string(found.rows.size() + 1) + ": " + error.what());
-    }
+  read_rows(layers, "row", [&](const ordered_json& layer) {
+    found.rows.push_back(row_of(layer));
     found.weights += found.rows.back().weights;
-  }
+  });
   if (std::all_of(found.rows.begin(), found.rows.end(), [](const network_row& r) { return r.input_values == 0; }))
     throw std::domain_error("no layer keeps any values");
   branches(found.rows, layers);
@@ -149,7 +122,7 @@ std::vector<double> ascending(const ordered_json& of, const char* key) {
 
 zeros_table zeros_of(const ordered_json& file) {
   zeros_table found{ascending(file, "depths"), ascending(file, "epochs"), file.at("relu"),
-                    number(file.at("pooled"), "ratio", 0, 1)};
+                    number_of(file.at("pooled"), "ratio", 0, 1)};
   bool sane = found.relu.size() == found.epochs.size();
   for (const auto& of_epoch : found.relu) {
     sane = sane && of_epoch.size() == found.depths.size();
@@ -187,17 +160,15 @@ double zeros_table::at(const network_row& row, double epoch) const {
   return zeros + (1 - zeros) * row.dropped;
 }
 
-network_table read_network(const std::string& path) { return read_file(path, "tuck-network/1", network_of); }
+network_table read_network(const std::string& path) { return read_json(path, "tuck-network/1", network_of); }
 
-zeros_table read_zeros(const std::string& path) { return read_file(path, "tuck-sparsity/1", zeros_of); }
+zeros_table read_zeros(const std::string& path) { return read_json(path, "tuck-sparsity/1", zeros_of); }
 
 machine read_machine(const std::string& path, const std::string& gpu, const std::string& link) {
-  return read_file(path, "tuck-gpus/1", [&](const ordered_json& file) {
+  return read_json(path, "tuck-gpus/1", [&](const ordered_json& file) {
     const ordered_json &assumed = file.at("assumed"), &of_gpu = named(file.at("gpus"), "GPU", gpu),
                        &of_link = named(file.at("links"), "link", link);
-    return machine{.gpu = gpu,
-                   .link_name = link,
-                   .flops = above_0(of_gpu, "fp32_flops"),
+    return machine{.flops = above_0(of_gpu, "fp32_flops"),
                    .bytes_per_second = above_0(of_gpu, "bytes_per_second"),
                    .memory_bytes = above_0(of_gpu, "memory_bytes"),
                    .compute_efficiency = above_0(assumed, "compute_efficiency"),

@@ -36,7 +36,6 @@ struct network_table {
 };
 
 struct machine {
-  std::string gpu = {}, link_name = {};
   double flops = 0, bytes_per_second = 0, memory_bytes = 0;
   double compute_efficiency = 0, memory_efficiency = 0, winograd_speedup = 0, launch = 0;
   link_rates link = {};

@@ -1,54 +1,68 @@
 #include "bench/papers/tuner/check.hpp"
 
-#include "bench/papers/tuner/wave_surface.hpp"
-
 #include <algorithm>
 
 namespace tuck::bench {
 namespace {
 
-void add_search(endings& to, const surface& on, const check_options& options, uint64_t seed) {
-  detail::split_mix random{seed * 77 + 5};
-  const size_t trials = to.search == tuner_search::exhaustive ? on.space.size() : options.trials;
-  launch_tuner tuner(on.space, {.search = to.search, .trials = trials, .seed = seed, .expert = on.expert});
-  while (const auto p = tuner.next()) {
-    const size_t i = on.number_of(*p);
-    const double seconds = on.runs.empty() ? on.truth[i] : on.runs[i][random.below(on.runs[i].size())];
-    tuner.add(options.noise > 0 ? seconds * std::exp(options.noise * normal(random)) : seconds);
+class endings {
+ public:
+  void add(const surface& on, tuner_search search, const check_options& options, uint64_t seed) {
+    detail::split_mix random{seed * 77 + 5};
+    const size_t most = search == tuner_search::exhaustive ? on.space.size() : options.trials;
+    size_t trials = 0;
+    const auto measure = [&](const launch_point& p) {
+      ++trials;
+      const size_t i = on.number_of(p);
+      const double seconds = on.runs.empty() ? on.truth[i] : on.runs[i][random.below(on.runs[i].size())];
+      return options.noise > 0 ? seconds * std::exp(options.noise * normal(random)) : seconds;
+    };
+    const tuner_options how{.search = search, .trials = most, .seed = seed, .expert = on.expert};
+    const double found = on.truth[on.number_of(tune_launch(on.space, how, measure))];
+    over_best_.push_back(found / on.truth[on.best()] - 1);
+    over_expert_.push_back(found / on.truth[on.expert] - 1);
+    trials_ = std::max(trials_, trials);
+    configurations_ = on.space.size();
   }
-  to.add(on, on.number_of(tuner.best()), tuner.trials());
-}
+
+  nlohmann::ordered_json row(const std::string& surface, tuner_search search) const {
+    const auto up_to = [](const std::vector<double>& all, double most) {
+      return std::count_if(all.begin(), all.end(), [=](double over) { return over <= most; });
+    };
+    const auto worst = [](const std::vector<double>& all) { return *std::max_element(all.begin(), all.end()); };
+    const auto seeds = over_best_.size();
+    return {{"surface", surface},
+            {"search", name(search)},
+            {"configurations", configurations_},
+            {"trials", trials_},
+            {"seeds", seeds},
+            {"within_5_percent_of_best", up_to(over_best_, .05)},
+            {"within_2_percent_of_default_or_better", up_to(over_expert_, .02)},
+            {"mean_over_best", std::accumulate(over_best_.begin(), over_best_.end(), 0.) / static_cast<double>(seeds)},
+            {"worst_over_best", worst(over_best_)},
+            {"worst_over_default", worst(over_expert_)}};
+  }
+
+ private:
+  std::vector<double> over_best_ = {}, over_expert_ = {};  // of each seed
+  size_t trials_ = 0, configurations_ = 0;
+};
 
 }  // namespace
 
-void endings::add(const surface& on, size_t found, size_t trials_used) {
-  const double over_best = on.truth[found] / on.truth[on.best()] - 1,
-               over_expert = on.truth[found] / on.truth[on.expert] - 1;
-  worst_over_best = std::max(seeds == 0 ? over_best : worst_over_best, over_best);
-  worst_over_expert = std::max(seeds == 0 ? over_expert : worst_over_expert, over_expert);
-  near_best += over_best <= .05;
-  safe += over_expert <= .02;
-  trials = std::max(trials, trials_used);
-  configurations = on.space.size();
-  ++seeds;
-  mean_over_best += (over_best - mean_over_best) / static_cast<double>(seeds);
+nlohmann::ordered_json check(const surface& on, tuner_search search, const check_options& options) {
+  endings all;
+  for (uint64_t i = 0; i < options.seeds; ++i) all.add(on, search, options, options.first_seed + i);
+  return all.row(on.name, search);
 }
 
-endings check(const surface& on, tuner_search search, const check_options& options) {
-  endings e{.of = on.name, .search = search};
-  for (uint64_t seed = 1; seed <= options.seeds; ++seed) add_search(e, on, options, seed);
-  return e;
-}
-
-endings check_generated(uint64_t count, tuner_search search, const check_options& options) {
-  endings e{.of = std::to_string(count) + " generated", .search = search};
+nlohmann::ordered_json check_generated(tuner_search search, const check_options& options, wave_of fills) {
   check_options noisy = options;
   noisy.noise = .05;
-  for (uint64_t seed = 1; seed <= count; ++seed) {
-    wave_surface s = make_wave_surface(seed);
-    add_search(e, {.space = std::move(s.space), .expert = s.expert, .truth = std::move(s.mean)}, noisy, seed);
-  }
-  return e;
+  endings all;
+  for (uint64_t i = 0; i < options.seeds; ++i)
+    all.add(make_wave_surface(options.first_seed + i, fills), search, noisy, options.first_seed + i);
+  return all.row("generated", search);
 }
 
 }  // namespace tuck::bench

@@ -1,14 +1,14 @@
-// Where the tuner ends on surfaces of which the truth is known.
+// Where the tuner ends on surfaces.
 #pragma once
 
-#include "bench/papers/tuner/surface.hpp"
+#include "bench/papers/tuner/wave_surface.hpp"
 
 namespace tuck::bench {
 
 struct check_options {
-  uint64_t seeds = 100;  // 1 and on
-  size_t trials = 40;    // but for exhaustive search, which has all it wants
-  double noise = 0;      // of a measurement, beyond the recorded runs': the deviation of its logarithm
+  uint64_t seeds = 100, first_seed = 1;  // a search of each
+  size_t trials = 40;                    // but for exhaustive search, which has all it wants
+  double noise = 0;                      // of a measurement, beyond the recorded runs': the deviation of its logarithm
 };
 
 constexpr const char* name(tuner_search s) noexcept {
@@ -16,24 +16,14 @@ constexpr const char* name(tuner_search s) noexcept {
   return names[static_cast<int>(s)];
 }
 
-// Of one search on one surface, from so many seeds. "Over" is by how much the truth of the point that it ends at is
-// above another's, as a share of it.
-struct endings {
-  std::string of = {};  // the surface
-  tuner_search search = tuner_search::bayesian;
-  size_t configurations = 0, seeds = 0;
-  size_t trials = 0;     // the most
-  size_t near_best = 0;  // seeds: within 5 % of the best
-  size_t safe = 0;       // seeds: no more than 2 % over the expert's choice
-  double mean_over_best = 0, worst_over_best = 0, worst_over_expert = 0;
+// Of one search on one surface, from so many seeds; a measurement is one of the point's runs, drawn at random.
+// {"surface", "search", "configurations", "trials": the most, "seeds", and of these "within_5_percent_of_best" and
+// "within_2_percent_of_default_or_better"; "mean_over_best", "worst_over_best", "worst_over_default"}. "Over" is by how
+// much the point that it ends at takes longer than another, as a share of it.
+nlohmann::ordered_json check(const surface& on, tuner_search search, const check_options& options);
 
-  void add(const surface& on, size_t found, size_t trials_used);
-};
-
-// A measurement is one of the point's runs, drawn at random.
-endings check(const surface& on, tuner_search search, const check_options& options);
-
-// On surfaces 1 to `count` by their formula, each with a seed, 5 % of noise.
-endings check_generated(uint64_t count, tuner_search search, const check_options& options);
+// On surfaces by their formula, one for each seed, with noise of 5 %.
+nlohmann::ordered_json check_generated(tuner_search search, const check_options& options,
+                                       wave_of fills = wave_of::chunks);
 
 }  // namespace tuck::bench

@@ -8,9 +8,9 @@
 //   use(tuner.best());
 //
 // The expert's choice is measured first, and at the end again unless it is far behind; it is given up only for what
-// neither the process nor its own measurements call slower. On surfaces of waves (bench/papers/tuner/wave_surface.hpp) and
-// with noise of 5 % that ends within 5 % of the best in nine of ten searches; narrow optima far from all others are
-// found by luck only. Random and exhaustive search and the expert alone are there to compare with.
+// neither the process nor its own measurements call slower. On surfaces of waves (wave_surface.hpp) and with noise of
+// 5 % that ends within 5 % of the best in nine of ten searches; narrow optima far from all others are found by luck
+// only. Random and exhaustive search and the expert alone are there to compare with.
 #pragma once
 
 #include "bench/papers/tuner/launch_process.hpp"

@@ -7,19 +7,11 @@
 // the curvatures p, q, r are random.
 #pragma once
 
-#include "bench/papers/tuner/launch_tuner.hpp"
+#include "bench/papers/tuner/surface.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace tuck::bench {
-
-struct wave_surface {
-  launch_space space = {};
-  std::vector<double> mean = {};  // of each point
-  size_t expert = 0, best = 0;
-};
 
 inline double uniform(detail::split_mix& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 inline double normal(detail::split_mix& random) {
@@ -28,13 +20,14 @@ inline double normal(detail::split_mix& random) {
 
 enum class wave_of : uint8_t { chunks, threads, blocks };
 
-inline wave_surface make_wave_surface(uint64_t seed, wave_of fills = wave_of::chunks) {
+inline surface make_wave_surface(uint64_t seed, wave_of fills = wave_of::chunks) {
   detail::split_mix random{seed};
-  wave_surface s;
+  surface s;
   for (unsigned eighths = 0; eighths < 64; ++eighths)  // from 16 to 4096 by eighths of a power of two
     s.space.blocks.push_back(static_cast<unsigned>(std::lround(16 * std::exp2(eighths / 8.))));
   s.space.threads = {64, 128, 256, 512};
   s.space.chunk_bytes = {8192, 16384, 32768, 65536};
+  s.expert = s.number_of({256, 256, 16384});
   const double blocks = 16 * std::exp2(8 * uniform(random)), threads = 64 * std::exp2(3 * uniform(random)),
                chunk = 8192 * std::exp2(3 * uniform(random)), pieces = std::exp2(2 + 6 * uniform(random)),
                p = .01 + .09 * uniform(random), q = .02 + .18 * uniform(random), r = .02 + .18 * uniform(random);
@@ -46,11 +39,9 @@ inline wave_surface make_wave_surface(uint64_t seed, wave_of fills = wave_of::ch
     const auto bowl = [](double value, double at, double curvature) {
       return 1 + curvature * std::log2(value / at) * std::log2(value / at);
     };
-    s.mean.push_back(std::ceil(waves) / waves * bowl(x.blocks, blocks, p) * bowl(x.threads, threads, q) *
-                     bowl(x.chunk_bytes, chunk, r));
-    if (x == launch_point{256, 256, 16384}) s.expert = i;
+    s.truth.push_back(std::ceil(waves) / waves * bowl(x.blocks, blocks, p) * bowl(x.threads, threads, q) *
+                      bowl(x.chunk_bytes, chunk, r));
   }
-  s.best = static_cast<size_t>(std::min_element(s.mean.begin(), s.mean.end()) - s.mean.begin());
   return s;
 }
 

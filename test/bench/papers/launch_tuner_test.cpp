@@ -1,87 +1,61 @@
 // The tuner on surfaces of which everything is known: wave_surface.hpp. Each measurement has noise of 5 %.
-#include "bench/papers/tuner/wave_surface.hpp"
+#include "bench/papers/tuner/check.hpp"
 #include "support/effort.hpp"
 
 #include <gtest/gtest.h>
 
-namespace tuck::bench::launch_tuner_tests {
+namespace tuck::bench {
 namespace {
 
 using test::brief;
 
-using surface = wave_surface;
+double of(const nlohmann::ordered_json& row, const char* key) { return row.at(key).get<double>(); }
+constexpr const char *near_best = "within_5_percent_of_best", *safe = "within_2_percent_of_default_or_better";
 
-size_t number_of(const surface& s, const launch_point& p) {
-  size_t i = 0;
-  while (!(s.space[i] == p)) ++i;
-  return i;
-}
+uint64_t tries(uint64_t few, uint64_t usual, uint64_t many) { return brief ? few : test::long_run() ? many : usual; }
 
-// How far the pick is above the best and above the expert's, noise left out.
-struct outcome_of_search {
-  double over_best, over_expert;
-  size_t trials;
-};
-outcome_of_search search(const surface& s, tuner_options options) {
-  options.expert = s.expert;
-  detail::split_mix random{options.seed * 77 + 5};
-  launch_tuner tuner(s.space, options);
-  while (const auto p = tuner.next())
-    tuner.add(s.mean[number_of(s, *p)] * std::exp(.05 * bench::normal(random)) * 1e-4);
-  const double found = s.mean[number_of(s, tuner.best())];
-  return {found / s.mean[s.best] - 1, found / s.mean[s.expert] - 1, tuner.trials()};
-}
-
-class tuner_on_waves : public ::testing::TestWithParam<bench::wave_of> {};
+class tuner_on_waves : public ::testing::TestWithParam<wave_of> {};
 
 TEST_P(tuner_on_waves, comes_near_the_best_in_forty_trials) {
-  const uint64_t seeds = test::long_run() ? 100 : brief ? 10 : 30;
-  uint64_t near = 0;
-  for (uint64_t seed = 1; seed <= seeds; ++seed) {
-    const auto r = search(make_wave_surface(seed, GetParam()), {.seed = seed});
-    EXPECT_LE(r.trials, 40u);
-    EXPECT_LE(r.over_expert, .02) << seed;
-    near += r.over_best <= .05;
-  }
-  EXPECT_GE(near, test::long_run() ? 90u : brief ? 8u : 26u);
+  const uint64_t seeds = tries(10, 30, 100);
+  const auto row = check_generated(tuner_search::bayesian, {.seeds = seeds}, GetParam());
+  EXPECT_EQ(of(row, "configurations"), 1024);
+  EXPECT_EQ(of(row, "trials"), 40);
+  EXPECT_EQ(of(row, safe), seeds) << row;
+  EXPECT_GE(of(row, near_best), tries(8, 26, 90)) << row;
 }
-INSTANTIATE_TEST_SUITE_P(of, tuner_on_waves,
-                         ::testing::Values(bench::wave_of::chunks, bench::wave_of::threads, bench::wave_of::blocks));
+INSTANTIATE_TEST_SUITE_P(of, tuner_on_waves, ::testing::Values(wave_of::chunks, wave_of::threads, wave_of::blocks));
 
 // The expert's choice is the best: what merely looked faster must not win.
 TEST(launch_tuner, does_not_leave_a_good_choice) {
-  for (uint64_t seed = 101; seed <= (brief ? 105 : test::long_run() ? 130 : 110); ++seed) {
+  for (uint64_t seed = 101; seed <= 100 + tries(5, 10, 30); ++seed) {
     surface s = make_wave_surface(seed);
-    s.expert = s.best;
-    EXPECT_LE(search(s, {.seed = seed}).over_expert, .02) << seed;
+    s.expert = s.best();
+    EXPECT_EQ(of(check(s, tuner_search::bayesian, {.seeds = 1, .first_seed = seed, .noise = .05}), safe), 1) << seed;
   }
 }
 
 // All others are alike and slower by a twenty-fourth: a needle, which nothing smooth believes in.
 TEST(launch_tuner, believes_what_was_measured_of_the_expert_s_choice) {
   surface s = make_wave_surface(1);
-  std::fill(s.mean.begin(), s.mean.end(), 1);
-  s.mean[s.expert] = s.mean[s.best = s.expert] = .96;
-  for (uint64_t seed = 1; seed <= (brief ? 5 : test::long_run() ? 30 : 10); ++seed)
-    EXPECT_LE(search(s, {.seed = seed}).over_expert, .02) << seed;
+  std::fill(s.truth.begin(), s.truth.end(), 1);
+  s.truth[s.expert] = .96;
+  const uint64_t seeds = tries(5, 10, 30);
+  EXPECT_EQ(of(check(s, tuner_search::bayesian, {.seeds = seeds, .noise = .05}), safe), seeds);
 }
 
 TEST(launch_tuner, is_better_than_searching_at_random) {
-  double guided = 0, random = 0;
-  for (uint64_t seed = 201; seed <= (brief ? 205 : 215); ++seed) {
-    const surface s = make_wave_surface(seed);
-    guided += search(s, {.seed = seed}).over_best;
-    random += search(s, {.search = tuner_search::random, .seed = seed}).over_best;
-  }
-  EXPECT_LT(guided, random / 2);
+  const check_options options{.seeds = tries(5, 15, 15), .first_seed = 201};
+  EXPECT_LT(of(check_generated(tuner_search::bayesian, options), "mean_over_best"),
+            of(check_generated(tuner_search::random, options), "mean_over_best") / 2);
 }
 
 TEST(launch_tuner, searches_to_compare_with) {
   const surface s = make_wave_surface(1);
-  const auto measure = [&](const launch_point& p) { return s.mean[number_of(s, p)]; };
-  const auto tune = [&](const tuner_options& o) { return number_of(s, tune_launch(s.space, o, measure)); };
-  EXPECT_EQ(tune({.search = tuner_search::exhaustive, .trials = s.space.size()}), s.best);
-  EXPECT_EQ(tune({.search = tuner_search::random, .trials = 2 * s.space.size()}), s.best);
+  const auto measure = [&](const launch_point& p) { return s.truth[s.number_of(p)]; };
+  const auto tune = [&](const tuner_options& o) { return s.number_of(tune_launch(s.space, o, measure)); };
+  EXPECT_EQ(tune({.search = tuner_search::exhaustive, .trials = s.space.size()}), s.best());
+  EXPECT_EQ(tune({.search = tuner_search::random, .trials = 2 * s.space.size()}), s.best());
   EXPECT_EQ(tune({.search = tuner_search::expert, .trials = 3, .expert = 77}), 77u);
   launch_tuner exhaustive(s.space, {.search = tuner_search::exhaustive, .trials = 5000});
   for (size_t i = 0; i < s.space.size(); ++i) {
@@ -95,11 +69,10 @@ TEST(launch_tuner, one_seed_is_one_search) {
   const surface s = make_wave_surface(3);
   const auto tried = [&](uint64_t seed) {
     std::vector<size_t> points;
-    launch_tuner tuner(s.space, {.seed = seed, .expert = s.expert});
-    while (const auto p = tuner.next()) {
-      points.push_back(number_of(s, *p));
-      tuner.add(s.mean[points.back()]);
-    }
+    tune_launch(s.space, {.seed = seed, .expert = s.expert}, [&](const launch_point& p) {
+      points.push_back(s.number_of(p));
+      return s.truth[points.back()];
+    });
     return points;
   };
   EXPECT_EQ(tried(5), tried(5));
@@ -111,9 +84,9 @@ TEST(launch_tuner, what_cannot_be_launched_is_not_chosen) {
   const surface s = make_wave_surface(4);
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     // Blocks of 512 threads fail, the expert's among them.
-    const size_t expert = number_of(s, {256, 512, 16384});
+    const size_t expert = s.number_of({256, 512, 16384});
     const launch_point best = tune_launch(s.space, {.seed = seed, .expert = expert}, [&](const launch_point& p) {
-      return p.threads == 512 ? std::numeric_limits<double>::infinity() : s.mean[number_of(s, p)];
+      return p.threads == 512 ? std::numeric_limits<double>::infinity() : s.truth[s.number_of(p)];
     });
     EXPECT_LT(best.threads, 512u);
   }
@@ -124,12 +97,12 @@ TEST(launch_tuner, what_cannot_be_launched_is_not_chosen) {
 
 TEST(launch_tuner, small_spaces_and_budgets) {
   const surface s = make_wave_surface(5);
-  const auto measure = [&](const launch_point& p) { return s.mean[number_of(s, p)]; };
+  const auto measure = [&](const launch_point& p) { return s.truth[s.number_of(p)]; };
   for (const size_t trials : {0, 1, 2, 3, 5, 8}) {
     launch_tuner tuner(s.space, {.trials = trials, .expert = s.expert});
     while (const auto p = tuner.next()) tuner.add(measure(*p));
     EXPECT_EQ(tuner.trials(), trials);
-    EXPECT_LE(measure(tuner.best()), 1.02 * s.mean[s.expert]);
+    EXPECT_LE(measure(tuner.best()), 1.02 * s.truth[s.expert]);
   }
   const launch_space one{{132}, {256}, {16384}}, three{{132, 264, 528}, {256}, {16384}};
   const auto by_blocks = [](const launch_point& p) { return 1. / p.blocks; };
@@ -138,4 +111,4 @@ TEST(launch_tuner, small_spaces_and_budgets) {
 }
 
 }  // namespace
-}  // namespace tuck::bench::launch_tuner_tests
+}  // namespace tuck::bench

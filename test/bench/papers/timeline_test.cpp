@@ -3,8 +3,7 @@
 #include "bench/papers/predict/predictor_file.hpp"
 
 #include "bench/papers/predict_samples.hpp"
-#include "support/files.hpp"
-#include "support/scratch.hpp"
+#include "bench/papers/refusals.hpp"
 
 #include <gtest/gtest.h>
 
@@ -116,29 +115,18 @@ TEST(timeline_tables, interpolate_zeros) {
   EXPECT_DOUBLE_EQ(zeros(values::dense, .25, 1), 0);
 }
 
-class timeline_files : public ::testing::Test {
+class timeline_files : public files_test {
  protected:
   // Why a file is refused that `change` has made of a good one.
-  template <class Read, class Change> std::string refusal(const std::string& of, Read read, Change change) {
-    ordered_json file = ordered_json::parse(scratch::read(folder + "/" + of));
+  template <class Read, class Change> std::string refusal_of(const std::string& good, Read read, Change change) {
+    ordered_json file = ordered_json::parse(scratch::read(good));
     change(file);
-    scratch::write(path, file.dump());
-    try {
-      read(path);
-    } catch (const tools::file_error& error) {
-      const std::string text = error.what();
-      EXPECT_TRUE(text.starts_with(path + ": ")) << text;
-      return text.substr(std::min(text.size(), path.size() + 2));
-    }
-    return "it is not refused";
+    return refusal(file.dump(), read);
   }
-
-  scratch::directory dir;
-  const std::string path = dir / "file.json";
 };
 
 TEST_F(timeline_files, are_refused_by_name_and_reason) {
-  const auto network = [&](auto change) { return refusal("alexnet.json", read_network, change); };
+  const auto network = [&](auto change) { return refusal_of(folder + "/alexnet.json", read_network, change); };
   EXPECT_EQ(network([](auto& f) { f["schema"] = "x"; }), "its schema is x instead of tuck-network/1");
   EXPECT_EQ(network([](auto& f) { f["layers"].clear(); }), "it has no layers");
   EXPECT_EQ(network([](auto& f) { f["layers"][1].erase("macs"); }), "row 2: key 'macs' not found");
@@ -156,13 +144,13 @@ TEST_F(timeline_files, are_refused_by_name_and_reason) {
             "norm1: it is kept by conv1, which is no row behind that keeps any");
   EXPECT_THROW(read_network(dir / "none.json"), tools::file_error);
 
-  const auto zeros = [&](auto change) { return refusal("sparsity.json", read_zeros, change); };
+  const auto zeros = [&](auto change) { return refusal_of(folder + "/sparsity.json", read_zeros, change); };
   EXPECT_EQ(zeros([](auto& f) { f["epochs"] = {3, 0, 8}; }), "epochs do not ascend");
   EXPECT_EQ(zeros([](auto& f) { f["relu"].erase(1); }), "relu has not a share of zeros for each epoch and depth");
   EXPECT_EQ(zeros([](auto& f) { f["relu"][1][2] = 1.5; }), "relu has not a share of zeros for each epoch and depth");
 
   const auto gpus = [&](const char* gpu, const char* link, auto change) {
-    return refusal("../../support/gpus.json", [&](const std::string& file) { read_machine(file, gpu, link); }, change);
+    return refusal_of(gpus_file, [&](const std::string& file) { read_machine(file, gpu, link); }, change);
   };
   EXPECT_EQ(gpus("V99", "PCIe 3 x16", [](auto& f) { f["gpus"] = {f["gpus"][1], f["gpus"][2]}; }),
             "it has no GPU V99, but V100-SXM2, V100-PCIe");
@@ -225,12 +213,12 @@ TEST_F(timeline_files, of_counts_have_all_four_codecs) {
     EXPECT_GT(between(of.encode.zeros, of.encode.instructions, .6), 2. / 128) << codec;  // a copy's
   }
   EXPECT_LT(read.at("zvc").encode.instructions[0], read.at("deflate").encode.instructions[0]);
-  EXPECT_EQ(refusal("../../results/ptx-counts.json", read_counts, [](auto& f) { f["rows"].clear(); }),
+  EXPECT_EQ(refusal_of(counts, read_counts, [](auto& f) { f["rows"].clear(); }),
             "no counts of zvc on sums of f32 are in it");
-  EXPECT_EQ(refusal("../../results/ptx-counts.json", read_counts,
-                    [](auto& f) {
-                      for (auto& row : f["rows"]) row.erase("zeros");
-                    }),
+  EXPECT_EQ(refusal_of(counts, read_counts,
+                       [](auto& f) {
+                         for (auto& row : f["rows"]) row.erase("zeros");
+                       }),
             "key 'zeros' not found");
 }
 
