@@ -51,8 +51,10 @@ setting setting_of(const options& o, const std::string& gpu) {
 
 std::string span_of(const std::vector<double>& epochs) {
   char text[96];
-  std::snprintf(text, sizeof text, epochs.size() == 1 ? "epoch %g" : "mean of epochs %g to %g", epochs.front(),
-                epochs.back());
+  if (epochs.size() == 1)
+    std::snprintf(text, sizeof text, "epoch %g", epochs.front());
+  else
+    std::snprintf(text, sizeof text, "mean of epochs %g to %g", epochs.front(), epochs.back());
   return text;
 }
 
