@@ -104,32 +104,33 @@ void print_wrapped(const std::string& first, std::string text) {
   std::printf("%s\n", text.c_str());
 }
 
-void print(const std::vector<comparison>& papers) {
+void print_papers(const ordered_json& papers) {
   std::puts("What THE PAPERS report of their GPUs and networks, and what this replay gives over the same link");
-  for (const comparison& c : papers) {
-    std::printf("  %s\n", c.what.c_str());
-    print_wrapped("  the paper's  ", c.paper);
-    print_wrapped("  the replay   ", c.here);
-    if (!c.why.empty()) print_wrapped("  because      ", c.why);
+  for (const ordered_json& c : papers) {
+    print_wrapped("", c.at("what"));
+    print_wrapped("  the paper's  ", c.at("paper"));
+    print_wrapped("  the replay   ", c.at("replay"));
+    if (c.at("why") != "") print_wrapped("  because      ", c.at("why"));
   }
   std::puts("");
 }
 
-bool print(const std::vector<direction>& directions) {
+bool print_directions(const ordered_json& directions) {
   std::puts("The papers' directions, for each network: on the mean and at each epoch");
   bool all_hold = true;
-  for (const direction& d : directions) {
-    std::printf("  %-6s %s\n", !d.asked ? "none" : d.holds() ? "holds" : "FAILS", d.claim.c_str());
-    print_wrapped("       ", d.by);
-    for (const std::string& exception : d.exceptions) print_wrapped("       ", exception);
-    all_hold = all_hold && d.holds();
+  for (const ordered_json& d : directions) {
+    const bool holds = d.at("holds");
+    print_wrapped(d.at("asked") == false ? "none   " : holds ? "holds  " : "FAILS  ", d.at("claim"));
+    print_wrapped("       ", d.at("by"));
+    for (const ordered_json& exception : d.at("exceptions")) print_wrapped("       ", exception);
+    all_hold = all_hold && holds;
   }
   return all_hold;
 }
 
 ordered_json as_json(const options& o, const setting& in, const std::vector<double>& epochs,
-                     const std::vector<network_outcome>& all, const std::vector<comparison>& papers,
-                     const std::vector<direction>& directions) {
+                     const std::vector<network_outcome>& all, const ordered_json& papers,
+                     const ordered_json& directions) {
   ordered_json to{{"schema", "tuck-timeline/1"},
                   {"gpu", o.gpu},
                   {"link", {{"name", o.link}, {"d2h", in.on.link.d2h}, {"h2d", in.on.link.h2d}}},
@@ -137,8 +138,8 @@ ordered_json as_json(const options& o, const setting& in, const std::vector<doub
                   {"slower", o.slower},
                   {"mean_of", {epochs.front(), epochs.back()}},
                   {"networks", ordered_json::array()},
-                  {"papers", ordered_json::array()},
-                  {"directions", ordered_json::array()}};
+                  {"papers", papers},
+                  {"directions", directions}};
   for (const network_outcome& n : all) {
     auto by_epoch = ordered_json::array();
     for (const at_epoch& e : n.epochs) by_epoch.push_back({{"epoch", e.epoch}, {"policies", as_json(e.policies)}});
@@ -148,11 +149,6 @@ ordered_json as_json(const options& o, const setting& in, const std::vector<doub
                               {"epochs", by_epoch},
                               {"mean", as_json(n.mean)}});
   }
-  for (const comparison& c : papers)
-    to["papers"].push_back({{"what", c.what}, {"paper", c.paper}, {"replay", c.here}, {"why", c.why}});
-  for (const direction& d : directions)
-    to["directions"].push_back(
-        {{"claim", d.claim}, {"asked", d.asked}, {"holds", d.holds()}, {"by", d.by}, {"exceptions", d.exceptions}});
   return to;
 }
 
@@ -179,8 +175,8 @@ bool run(const options& o) {
   const auto papers = beside_papers(of_papers);
   const auto directions = check_directions(all);
   if (!o.json.empty()) write_json(o.json, as_json(o, in, epochs, all, papers, directions));
-  if (!o.check) print(papers);
-  return print(directions) || !o.check;
+  if (!o.check) print_papers(papers);
+  return print_directions(directions) || !o.check;
 }
 
 void add_options(CLI::App& program, options& o) {
