@@ -62,7 +62,7 @@ nlohmann::ordered_json check_generated(tuner_search search, const check_options&
   endings all;
   for (uint64_t i = 0; i < options.seeds; ++i)
     all.add(make_wave_surface(options.first_seed + i, fills), search, noisy, options.first_seed + i);
-  return all.row("generated", search);
+  return all.row(std::to_string(options.seeds) + " generated", search);
 }
 
 }  // namespace tuck::bench

@@ -25,11 +25,9 @@ void print(const surface& s) {
 
 void check_on(const std::vector<std::string>& in, const check_options& options, uint64_t generated, bool as_text) {
   using enum tuck::bench::tuner_search;
-  ordered_json file{{"schema", "tuck-tuner-check/1"},
-                    {"trials", options.trials},
-                    {"noise", options.noise},
-                    {"surfaces", ordered_json::array()},
-                    {"endings", ordered_json::array()}};
+  ordered_json file{{"schema", "tuck-tuner-check/1"},    {"seeds", options.seeds},
+                    {"trials", options.trials},          {"noise", options.noise},
+                    {"surfaces", ordered_json::array()}, {"endings", ordered_json::array()}};
   std::vector<surface> surfaces;
   for (const std::string& path : in) surfaces.push_back(load(path));
   for (const surface& s : surfaces) {

@@ -89,7 +89,7 @@ TEST_F(surface_files, are_refused_by_name) {
 TEST_F(surface_files, are_checked_by_the_program) {
   const cli::answer text = cli::run_program({TUCK_BENCH_TUNER, path, "--seeds", "3", "--generated", "2"});
   EXPECT_EQ(text.code, 0) << text.err;
-  for (const char* words : {"a test's, 12 configurations", "generated  bayesian"})
+  for (const char* words : {"a test's, 12 configurations", "2 generated  bayesian"})
     EXPECT_NE(text.out.find(words), std::string::npos) << text.out;
   const cli::answer answer = cli::run_program({TUCK_BENCH_TUNER, "--json", path, "--seeds", "3", "--trials", "20"});
   EXPECT_EQ(answer.code, 0) << answer.err;
