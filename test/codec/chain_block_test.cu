@@ -132,6 +132,64 @@ TYPED_TEST(chain_forms, are_the_scalar_codec_s) {
   EXPECT_EQ(accepted, static_cast<int>(payloads.size() / 4 * 6));
 }
 
+// -- negative zeros ---------------------------------------------------------------------------------------------------
+
+template <class C> class chain_zeros : public block_against_scalar<C> {};
+using chains_of_zvc = ::testing::Types<zvc_huffman<double>, zvc_huffman<f8e4m3>, zvc_rle_huffman<f16>,
+                                       chain<zvc<float>, mine::masked, mine::halved>>;
+TYPED_TEST_SUITE(chain_zeros, chains_of_zvc, codec_names);
+
+TYPED_TEST(chain_zeros, have_the_scalar_codec_s_forms) {
+  using value = value_t<TypeParam>;
+  constexpr uint32_t most = tile_bytes / sizeof(value);
+  std::vector<std::vector<std::byte>> payloads;
+  std::vector<uint32_t> counts;
+  uint32_t seen[3] = {};
+  for (const uint32_t count : {1u, 33u, 100u, 1000u, most - 3, most})
+    for (const double negative : {0., .001, .5, 1.})
+      for (const double sparsity : {.2, .8, 1.}) {
+        auto values = tensor_with_negative_zeros<value>(count, sparsity, negative, count);
+        auto encoded = scalar_chunk<TypeParam>(values);
+        if (encoded.empty() || encoded.size() >= count * sizeof(value)) continue;  // a block declines it
+        SCOPED_TRACE(std::to_string(count) + " values, " + std::to_string(negative));
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values));
+        constexpr uint32_t last = TypeParam::record_bytes;
+        std::byte* const record = encoded.data() + encoded.size() - last;
+        const uint32_t form = split_record{load_unaligned<uint32_t>(record)}.form();
+        ++seen[form % 3];
+        for (uint32_t told = 0; told < 4; ++told) {
+          record[1] = (record[1] & std::byte{0x3f}) | static_cast<std::byte>(told << 6);
+          payloads.push_back(encoded);
+          counts.push_back(count);
+        }
+      }
+  for (const uint32_t times : seen) EXPECT_GE(times, 3u);
+  int accepted = 0;
+  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<128>(payloads, counts, accepted));
+  EXPECT_GE(accepted, static_cast<int>(payloads.size() / 4));
+  EXPECT_LE(accepted, static_cast<int>(payloads.size() / 2));
+}
+
+TYPED_TEST(chain_zeros, decode_with_the_scalar_codec_s_verdict) {
+  using value = value_t<TypeParam>;
+  std::mt19937_64 random(7);
+  std::vector<std::vector<std::byte>> payloads;
+  std::vector<uint32_t> counts;
+  for (int i = 0; i < (brief ? 100 : 400); ++i) {
+    const uint64_t count = 1 + random() % 600;
+    auto encoded = scalar_chunk<TypeParam>(tensor_with_negative_zeros<value>(count, .7, .5, random()));
+    if (encoded.empty()) continue;  // it does not shrink
+    for (uint64_t changes = random() % 3; changes-- > 0;)
+      encoded[random() % encoded.size()] ^= static_cast<std::byte>(1 << random() % 8);
+    payloads.push_back(encoded);
+    counts.push_back(static_cast<uint32_t>(count));
+  }
+  int accepted = 0;
+  TestFixture::template expect_scalar_verdicts<128>(payloads, counts, accepted);
+  EXPECT_GE(accepted, brief ? 10 : 60);
+  EXPECT_LE(accepted, brief ? 90 : 360);
+}
+
 // -- records that lie ------------------------------------------------------------------------------------------------
 
 // A splitter that says its side is `Lie` bytes longer than it is; what is behind it is as much shorter.

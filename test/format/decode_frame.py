@@ -34,6 +34,7 @@ ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, 
 SPLITTERS = (ZVC, RLE, RLE_ZERO, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
 FORMS = {DELTA: 3}  # of transforms that have several
+ZERO_FORMS = 3  # of zvc as the first stage of a chain: no zero is negative, each has a sign, all are negative
 NOT_SPLIT = (0xFFFF, 0x3FFF)  # what the record of a splitter has that was done without, beside the form
 HEADER = struct.Struct("<HBBIIQQQ")  # behind the magic number, before the stages
 
@@ -105,7 +106,9 @@ def chain_steps(stages: list[Stage], records: Sequence[int], count: int, width: 
         record = next(following)
         kept, form, side = record >> 16, record >> 14 & 3, record & 0x3FFF
         told = i if stage.id in FORMS else i - 1  # the transform whose form this is
-        require(form < (FORMS.get(stages[told].id, 1) if told >= 0 else 1), f"chain: form {form} is unknown")
+        of_zeros = i == 0 and stage.id == ZVC
+        forms = ZERO_FORMS if of_zeros else FORMS.get(stages[told].id, 1) if told >= 0 else 1
+        require(form < forms and not (of_zeros and form and (kept, side) == NOT_SPLIT), f"chain: form {form} is unknown")
         if told == i - 1 >= 0:
             steps[told] = steps[told]._replace(form=form)
         if (kept, side) == NOT_SPLIT:
@@ -114,7 +117,7 @@ def chain_steps(stages: list[Stage], records: Sequence[int], count: int, width: 
         growth = 1028 if stage.id == QUANTIZE_CODES else 0
         fits = kept <= count and side <= count * width and kept * width + side < count * width + growth
         require(fits and told != i, f"chain: {kept} values and a side of {side} bytes for {count} values")
-        steps.append(Step(stage, count, side, split=True))
+        steps.append(Step(stage, count, side, split=True, form=form if of_zeros else 0))
         count = kept
     return steps, count
 
@@ -138,8 +141,13 @@ def decode_chain(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> 
     for step in reversed(steps):
         if step.split:
             side, row = row[: step.side], row[step.side :]
-            values, size = split_chunk(side + values, step.count, dtype, step.stage)
-            require(size == step.side, f"chain: a side of {size} bytes, recorded with {step.side}")
+            zeros = step.count - len(values) // width
+            signs = 4 * ceil_div(zeros, 32) if step.form == 1 else 0
+            joined = side[signs:] + values
+            values, size = split_chunk(joined, step.count, dtype, step.stage)
+            require(size + signs == step.side, f"chain: a side of {size + signs} bytes, recorded with {step.side}")
+            if step.form:
+                values = lossless.sign_zeros(values, side[:signs] if step.form == 1 else None, joined[:size], zeros, width)
         elif step.stage.id == DELTA:
             values = lossless.undo_delta(values, width, step.form)
     return values

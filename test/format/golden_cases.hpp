@@ -35,6 +35,21 @@ class golden_tensors {
     for (uint32_t i = 0; i < 37; ++i) ends_in_noise ? noise() : sparse(share);
     return std::move(bytes_);
   }
+  // Chunks: zeros of both signs, negative zeros, few negative zeros among zeros; and 37 values as in the first chunk.
+  std::vector<std::byte> zeros(uint32_t chunk_values) {
+    const auto add_some = [&](uint32_t count, const auto& zero) {
+      for (uint32_t i = 0; i < count; ++i)
+        if (const uint64_t r = random(); r % 3 != 0)
+          add(zero(i, r >> 20) ? sign() : 0);
+        else
+          noise();
+    };
+    add_some(chunk_values, [](uint32_t, uint64_t r) { return r % 2 == 0; });
+    add_some(chunk_values, [](uint32_t, uint64_t) { return true; });
+    add_some(chunk_values, [](uint32_t i, uint64_t) { return i < 10; });
+    add_some(37, [](uint32_t, uint64_t r) { return r % 2 == 0; });
+    return std::move(bytes_);
+  }
   // One chunk, larger than the pieces that codecs cut chunks into.
   std::vector<std::byte> large() {
     for (uint32_t i = 0; i < 2500; ++i) i / 250 % 2 == 0 ? sparse(8) : walk(i);
@@ -149,6 +164,16 @@ inline const std::vector<golden_case>& golden_cases() {
             all.push_back({name + ".large", choice, type, {}, golden_tensors(type, lossy).large(), {}});
           large = large && size_of(type) == 1;
         }
+    }
+    for (const auto& [codec, type] :
+         {std::pair<const char*, dtype>{"zvc+huffman", dtype::bf16}, {"zvc+rle+huffman", dtype::f32}}) {
+      const uint32_t chunk = 1024 / size_of(type);
+      all.push_back({std::string(codec) + '.' + tuck::name(type) + ".negative-zeros",
+                     {codec, {}},
+                     type,
+                     {.chunk_values = chunk, .checksums = true},
+                     golden_tensors(type, false).zeros(chunk),
+                     {}});
     }
     for (const auto& [codec, type] : {std::pair<const char*, dtype>{"rle", dtype::u8},
                                       {"bitpack", dtype::i16},

@@ -29,6 +29,17 @@ def zvc(data: bytes, count: int, width: int) -> tuple[bytes, int]:
     return spread(little(data[:side]), unpack(data[side:], width), count, width, runs=False), side
 
 
+def sign_zeros(values: bytes, signs: bytes | None, masks: bytes, zeros: int, width: int) -> bytes:
+    """Gives the values at the zeros of zvc's masks their signs, a bit each, or all of them the minus sign."""
+    negative = (1 << zeros) - 1 if signs is None else little(signs)
+    require(negative >> zeros == 0, "zvc: signs of more zeros than there are")
+    following, signed = iter(flags(negative, zeros)), list(unpack(values, width))
+    for i, kept in enumerate(flags(little(masks), len(signed))):
+        if not kept:
+            signed[i] = next(following) << 8 * width - 1
+    return pack(signed, width)
+
+
 def rle(data: bytes, count: int, width: int, kinds: int) -> tuple[bytes, int]:
     kind = little(data[:4])  # and three zeros
     blocks = ceil_div(count, 64)  # of 8 mask bytes

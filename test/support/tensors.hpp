@@ -45,6 +45,24 @@ std::vector<T> sparse_tensor(uint64_t count, double sparsity, pattern how = patt
   return values;
 }
 
+// Sparse floats, a share `negative` of whose zeros are -0.0; with NaNs and denormals of both signs.
+template <element T>
+std::vector<T> tensor_with_negative_zeros(uint64_t count, double sparsity, double negative, uint64_t seed = 1) {
+  using bits = bits_t<T>;
+  constexpr auto sign = static_cast<bits>(bits{1} << (8 * sizeof(T) - 1));
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  auto values = sparse_tensor<T>(count, sparsity, pattern::iid, seed);
+  for (T& value : values) {
+    const uint64_t odd = random() % 64;
+    if (bits_of(value) == 0)
+      value = uniform(random) < negative ? __builtin_bit_cast(T, sign) : value;
+    else if (odd < 4)
+      value = __builtin_bit_cast(T, static_cast<bits>((odd % 2 == 0 ? 0 : sign) | (odd < 2 ? 1 : sign - 1)));
+  }
+  return values;
+}
+
 // Integers for which delta chooses this form: a walk, values of either sign, positive values. sparse: most results are
 // zero, else none is.
 template <class Integer> std::vector<Integer> values_for_form(uint32_t form, uint32_t count, bool sparse) {

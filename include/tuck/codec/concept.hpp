@@ -51,8 +51,8 @@
 //   output of decoders (Output)              summed, writes, sums, of_base, add_base, sum_base, bytes,
 //       base_of_chunk
 //   values of a base (Base)                  at, row
-//   always chain (Chain)                     forms, growth, has_record, record_bytes, size, splits, splitter_bits,
-//       stage, stage_type, width
+//   always chain (Chain)                     drops_negative_zeros, forms, growth, has_record, record_bytes,
+//       signs_zeros, size, splits, splitter_bits, stage, stage_type, width
 //   always block_tile (Tile)                 capacity, clip, count, first_value, lane_values, row, row_values,
 //       row_words, rows, set_row
 #pragma once

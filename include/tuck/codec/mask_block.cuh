@@ -161,6 +161,12 @@ template <element T, int Threads> class block_masks {
     return p;
   }
 
+  /// Returns the bits of this thread in row R, and how many zeros are before them. `places`: from find_places(packed).
+  template <int R> __device__ uint32_t row() const { return bits[R / rows_a_word] >> shift_of(R) & low_mask(row_bits); }
+  template <int R> __device__ static uint32_t zeros_before(const void* packed, const places& p) {
+    return tile::first_value(R * row_words) - p.of_row[R].values_from(place(packed, 0));
+  }
+
   // -- values --------------------------------------------------------------------------------------------------------
 
   /// Prepares `selector` for put, or for get, of 1-byte values. The caller adds a barrier.
@@ -213,6 +219,18 @@ template <element T, int Threads> class block_masks {
       });
     }
     return row.row(0);
+  }
+
+  /// Sets the highest bit of values at zeros in the 16 bytes of row R: of each zero, one bit of `signs`.
+  template <int R> __device__ device::vec128 with_signs(device::vec128 x, uint32_t signs) const {
+    const uint32_t zeros = ~row<R>();
+    detail::unrolled<static_cast<int>(row_bits)>([&]<int I>() {
+      constexpr uint32_t top = 8 * sizeof(T) * (I + 1) - 1;  // the bit of the 128
+      const uint32_t zero = zeros >> I & 1;
+      x.w[top / 32] |= (signs & zero) << top % 32;
+      signs >>= zero;
+    });
+    return x;
   }
 
  private:
@@ -286,6 +304,18 @@ template <element T, int Threads> class block_masks {
   }
 };
 
+/// The signs of the values at the zeros of a mask.
+struct signs_of_zeros {
+  uint32_t form = 0;                ///< of zero_forms: no zero is negative, `words` has one bit for each, all are
+  const uint32_t* words = nullptr;  ///< in shared memory; a word behind the last may be read
+  uint32_t zeros = 0;               ///< number of zeros
+
+  /// Returns the signs from a zero on.
+  __device__ uint32_t from(uint32_t zero) const {
+    return form == 1 ? device::shared_window(words, zero < zeros ? zero : zeros) : ~0u;
+  }
+};
+
 /// Block codec of C, whose encoded chunks are a mask and the values at its ones; block.cuh documents the members.
 //
 // Form finds and stores the mask, with static functions. `temp` is its TempStorage, which has block_masks<T,
@@ -337,8 +367,8 @@ template <codec C, class Form, int Threads> class block_mask_codec {
   __device__ uint32_t side_bytes(uint32_t) const { return values_begin_; }
   template <class Sink>
   __device__ status read_parts(const C&, std::byte* side, uint32_t side_bytes, std::byte* values, uint32_t rest,
-                               uint32_t count, Sink& sink) {
-    return read(side, side_bytes, side_bytes + rest, values, count, sink);
+                               uint32_t count, Sink& sink, signs_of_zeros signs = {}) {
+    return read(side, side_bytes, side_bytes + rest, values, count, sink, signs);
   }
 
  private:
@@ -346,13 +376,15 @@ template <codec C, class Form, int Threads> class block_mask_codec {
 
   // `values`: where the values are, if they do not follow the side stream.
   template <class Sink>
-  __device__ status read(std::byte* from, uint32_t side, uint32_t size, std::byte* values, uint32_t count, Sink& sink) {
+  __device__ status read(std::byte* from, uint32_t side, uint32_t size, std::byte* values, uint32_t count, Sink& sink,
+                         signs_of_zeros signs = {}) {
     if (size >= count * sizeof(T)) return status::bad_payload;
-    return count == tile::capacity ? read<true>(from, side, size, values, count, sink)
-                                   : read<false>(from, side, size, values, count, sink);
+    return count == tile::capacity ? read<true>(from, side, size, values, count, sink, signs)
+                                   : read<false>(from, side, size, values, count, sink, signs);
   }
   template <bool Full, class Sink>
-  __device__ status read(std::byte* from, uint32_t side, uint32_t size, std::byte* values, uint32_t count, Sink& sink) {
+  __device__ status read(std::byte* from, uint32_t side, uint32_t size, std::byte* values, uint32_t count, Sink& sink,
+                         signs_of_zeros signs) {
     uint32_t kind = 0;
     if (!Form::template read<Full>(temp_, from, size, count, masks_, values_begin_, kind)) return status::bad_payload;
     if (side != any_side && side != values_begin_) return status::bad_payload;
@@ -373,8 +405,11 @@ template <codec C, class Form, int Threads> class block_mask_codec {
     const typename masks::places places = masks_.find_places(values, ones.before);
     const auto give = [&]<bool Repeats>() {
       detail::give_rows<tile, Full>(count, sink, [&]<int R>() {
-        const auto x = masks_.template get<Repeats, R>(temp_.of_masks, places);
-        return Repeats && !Full ? tile::clip(x, count - tile::first_value(R * tile::row_words)) : x;
+        auto x = masks_.template get<Repeats, R>(temp_.of_masks, places);
+        if (!Repeats && signs.form != 0)
+          x = masks_.template with_signs<R>(x, signs.from(masks::template zeros_before<R>(values, places)));
+        const bool clips = !Full && (Repeats || signs.form != 0);
+        return clips ? tile::clip(x, count - tile::first_value(R * tile::row_words)) : x;
       });
     };
     if (Form::kinds == 2 && kind == 1)

@@ -201,6 +201,8 @@ template <class U> class shared_place {
     p.at_ = dot4<uint32_t{size} << (8 * Byte)>(counts, at_);
     return p;
   }
+  // Returns the number of values from `begin` to this position.
+  __device__ __forceinline__ uint32_t values_from(shared_place begin) const { return (at_ - begin.at_) / size; }
 
 // The instructions of the members without the memory type: for values of up to 4 bytes, and for halves of 8 bytes.
 #define TUCK_PUT(registers, store)                                                                                \

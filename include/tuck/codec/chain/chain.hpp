@@ -15,6 +15,7 @@
 // stream followed by its residual values is a chunk of the splitter, as the header of the splitter describes it (for
 // quantize this is quantize/quantize.hpp). A splitter that would not help is skipped: it has no side stream, and all
 // its values reach the next stage. A transform with forms (delta) chooses one for each chunk; the record says which.
+// zvc as the first stage may drop -0.0 too; then the signs of the dropped values are before its masks (zero_forms).
 //
 // If huffman is the last stage, it encodes the values and then the side streams, in the same order and including empty
 // ones (huffman/layout.hpp). Only the records follow. deflate cannot be a stage, because other programs must be able to
@@ -27,6 +28,7 @@
 #pragma once
 
 #include <tuck/codec/chain/stages.hpp>
+#include <tuck/core/floating.hpp>
 #include <tuck/core/standard.hpp>
 
 #if defined(TUCK_HOST)
@@ -130,15 +132,76 @@ template <class Chain> class host_chain {
     const std::unique_ptr<std::byte[]> more(wanted > sizeof other_ ? new (std::nothrow) std::byte[wanted] : nullptr);
     if (wanted > sizeof other_ && more == nullptr) return split_record::none();
     std::byte* const encoded = more != nullptr ? more.get() : other_;
+    uint32_t form = 0, signs = 0;  // the latter: bytes, behind the encoded chunk
+    if constexpr (I == 0 && Chain::signs_zeros)
+      if (codec_.drops_negative_zeros()) form = take_signs(other_ + max_raw, signs);
     const uint32_t used = at<I>().encode_chunk(values<I>(), {encoded, wanted});
     if (used == incompressible) return split_record::none();
     const uint32_t side = stage<I>::side_bytes({encoded, used}, count), kept = used - side;
-    if (!split_record::allows(raw, stage<I>::max_growth, kept, side, Chain::width)) return split_record::none();
+    if (!split_record::allows(raw, stage<I>::max_growth, kept, signs + side, Chain::width)) return split_record::none();
     const uint32_t before = flow_.sides_before(I);
-    std::byte* const to = values_in(row_, before + side) - side;
-    std::memmove(to - before, values_in(row_, before) - before, before);
+    std::byte* const to = values_in(row_, before + signs + side) - side;
+    std::memmove(to - signs - before, values_in(row_, before) - before, before);
+    if constexpr (I == 0 && Chain::signs_zeros) std::memcpy(to - signs, other_ + max_raw, signs);
     std::memcpy(to, encoded, used);
-    return split_record::make(kept / Chain::width, side);
+    return split_record::make(kept / Chain::width, signs + side).with_form(form);
+  }
+
+  // Chooses the form of the zeros. If it is not 0, makes negative zeros positive, and writes the signs of all zeros.
+  uint32_t take_signs(std::byte* to, uint32_t& bytes) noexcept {
+    using bits = bits_t<value<0>>;
+    constexpr auto sign = static_cast<bits>(bits{1} << (8 * sizeof(bits) - 1));
+    constexpr uint32_t step = 32;
+    std::byte* const from = as_writable_bytes(values<0>()).data();
+    const uint32_t count = flow_.values[0];
+    uint32_t negative = 0, zeros = 0;
+    const auto count_zeros = [&](uint32_t first, uint32_t some) __attribute__((always_inline)) {
+      bits x[step] = {};
+      std::memcpy(x, from + first * sizeof(bits), some * sizeof(bits));
+      bits negatives = 0, positives = 0;
+      for (const bits v : x) {
+        negatives = static_cast<bits>(negatives + (v == sign));
+        positives = static_cast<bits>(positives + (v == 0));
+      }
+      negative += static_cast<uint32_t>(negatives);
+      zeros += static_cast<uint32_t>(negatives + positives) - (step - some);
+    };
+    uint32_t first = 0;
+    for (; first + step <= count; first += step) count_zeros(first, step);
+    if (first < count) count_zeros(first, count - first);
+    const uint32_t form = zero_forms::choose(count, zeros, negative, Chain::width);
+    if (form == 0) return 0;
+    bytes = zero_forms::sign_bytes(form, zeros);
+    std::memset(to, 0, bytes);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      const auto x = load_unaligned<bits>(from + i * sizeof(bits));
+      if (static_cast<bits>(x & ~sign) != 0) continue;
+      store_unaligned(from + i * sizeof(bits), bits{0});
+      if (form == 1 && x != 0) to[at / 8] |= std::byte{1} << at % 8;
+      ++at;
+    }
+    return form;
+  }
+  // Gives the zeros of the mask their signs. Returns false if a bit behind the last sign is not 0.
+  static bool give_signs(uint32_t form, const std::byte* signs, uint32_t zeros, const std::byte* masks,
+                         span<value<0>> restored) noexcept {
+    using bits = bits_t<value<0>>;
+    const auto count = static_cast<uint32_t>(restored.size());
+    std::byte* const to = as_writable_bytes(restored).data();
+    if (form == 1 && zeros % 32 != 0 && load_unaligned<uint32_t>(signs + zeros / 32 * 4) >> zeros % 32 != 0)
+      return false;
+    uint32_t at = 0;
+    for (uint32_t first = 0; first < count; first += 32) {
+      uint32_t dropped =
+          ~load_unaligned<uint32_t>(masks + first / 8) & low_mask(count - first < 32 ? count - first : 32);
+      for (; dropped != 0; dropped &= dropped - 1, ++at) {
+        const auto sign = static_cast<bits>(form == 2 || (signs[at / 8] >> at % 8 & std::byte{1}) != std::byte{});
+        store_unaligned(to + (first + trailing_zeros(dropped)) * sizeof(bits),
+                        static_cast<bits>(sign << (8 * sizeof(bits) - 1)));
+      }
+    }
+    return true;
   }
 
   // Applies the last stage, and appends the side streams unless the last stage has encoded them. Returns the size in
@@ -197,9 +260,14 @@ template <class Chain> class host_chain {
       if constexpr (I > 0) return undo<I - 1>(row, other, restored);
       std::memcpy(to, from, target.size_bytes());
     } else {
-      const const_bytes encoded(from - side, side + flow_.bytes(I + 1));
+      const uint32_t signs = I == 0 ? flow_.sign_bytes() : 0;
+      const const_bytes encoded(from - side + signs, side - signs + flow_.bytes(I + 1));
       if (const status s = at<I>().decode_chunk(encoded, target); s != status::ok) return s;
-      if (stage<I>::side_bytes(encoded, flow_.values[I]) != side) return status::bad_payload;
+      if (stage<I>::side_bytes(encoded, flow_.values[I]) != side - signs) return status::bad_payload;
+      if constexpr (I == 0 && Chain::signs_zeros)
+        if (const uint32_t form = flow_.records[0].form();
+            form != 0 && !give_signs(form, from - side, flow_.values[0] - flow_.values[1], encoded.data(), target))
+          return status::bad_payload;
     }
     if constexpr (I > 0) {
       std::memcpy(to - before, from - side - before, before);
@@ -259,6 +327,8 @@ template <class... Stages> struct chain {
   TUCK_HD static constexpr uint32_t forms(int i) noexcept { return 1 + (form_counts >> 2 * i & 3); }
   /// Bits 2 i and 2 i + 1 are forms(i) - 1.
   static constexpr uint32_t form_counts = detail::form_counts_of<Stages...>();
+  /// Whether the record of the first stage has one of zero_forms: the stage is zvc.
+  static constexpr bool signs_zeros = detail::is_zvc<first_stage>;
   /// Returns whether a chunk has a split_record of stage i: of a splitter, or for the form of a transform.
   TUCK_HD static constexpr bool has_record(int i) noexcept { return splits(i) || (forms(i) > 1 && !splits(i + 1)); }
   /// Size of the split_records of a chunk in bytes.
@@ -299,12 +369,20 @@ template <class... Stages> struct chain {
   }
 #endif
 
-  /// Returns the chain for values of type t, if its last stage depends on it and takes values of the same type.
+  /// Returns whether encoding may drop negative zeros: zvc is the first stage, and the values are floats.
+  TUCK_HD constexpr bool drops_negative_zeros() const noexcept {
+    if constexpr (signs_zeros && (is_untyped<value_type> || floating_element<value_type>)) return floats_;
+    return false;
+  }
+
+  /// Returns the chain for values of type t: whether their negative zeros may be dropped, and if the last stage takes
+  /// values of the same type and depends on it, that stage for type t.
   TUCK_HD constexpr chain of_type(dtype t) const noexcept
-    requires typed_codec<last_stage>
+    requires(signs_zeros || typed_codec<last_stage>)
   {
     chain typed = *this;
-    if constexpr (std::is_same_v<value_type, typename last_stage::value_type>)
+    typed.floats_ = is_floating(t);
+    if constexpr (typed_codec<last_stage> && std::is_same_v<value_type, typename last_stage::value_type>)
       at<size - 1>(typed.row_) = stage<size - 1>().of_type(t);
     return typed;
   }
@@ -357,6 +435,7 @@ template <class... Stages> struct chain {
   }
 
   stage_row row_;
+  bool floats_ = floating_element<value_type>;
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -6,7 +6,8 @@
 
 #include <tuck/codec/block.cuh>
 #include <tuck/codec/chain/chain.hpp>
-#include <tuck/codec/huffman/huffman_block.cuh>
+#include <tuck/codec/chain/row_block.cuh>
+#include <tuck/codec/chain/zeros_block.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -70,9 +71,12 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   template <int I> using tile = block_tile<typename stage<I>::value_type, Threads>;
 
   template <int I> using storage = stage_storage<stage<I>, Threads, Decodes>;
+  using zeros = block_zeros<typename stage<0>::value_type, Threads>;
+  struct nothing {};
 
  public:
-  struct StageStorage {  // of any one of these stages
+  // Of any one of these stages, and for the zeros of the first.
+  struct StageStorage : std::conditional_t<!Decodes && Chain::signs_zeros, typename zeros::TempStorage, nothing> {
     alignas(16) std::byte bytes[largest_of<storage>(std::make_integer_sequence<int, last>{})];
   };
 
@@ -132,25 +136,37 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   template <int I> __device__ void split(const Chain& codec, tile<I>& values) {
     const uint32_t raw = values.count * Chain::width;
     block_codec<stage<I>, Threads> coder(storage_of<I>().codec);
-    const uint32_t used = raw == 0 ? incompressible : coder.measure(codec.template stage<I>(), values);
+    uint32_t used = raw == 0 ? incompressible : coder.measure(codec.template stage<I>(), values);
+    uint32_t form = 0;
+    if constexpr (I == 0 && Chain::signs_zeros) {
+      if (device::sync_block_or(codec.drops_negative_zeros() && zeros::may_have(values))) {
+        form = zeros::take(stages_, values, row_ + plan::bytes - 16 - 4 * mask_words(values.count));
+        if (form != 0) used = coder.measure(codec.template stage<I>(), values);
+        device::sync_block();
+      }
+    } else {
+      device::sync_block();
+    }
     const uint32_t side = used == incompressible ? 0 : coder.side_bytes(values.count);
-    const bool splits =
-        used != incompressible && split_record::allows(raw, stage<I>::max_growth, used - side, side, Chain::width);
-    device::sync_block();
+    const uint32_t signs = zero_forms::sign_bytes(form, values.count - (used - side) / Chain::width);
+    const bool splits = used != incompressible &&
+                        split_record::allows(raw, stage<I>::max_growth, used - side, signs + side, Chain::width);
     std::byte* const encoded = storage_of<I>().chunk(coder);
     if (splits) coder.write(codec.template stage<I>(), values, encoded);
     if (threadIdx.x == 0)
-      flow_.step(I, splits ? split_record::make((used - side) / Chain::width, side) : split_record::none());
+      flow_.step(I, splits ? split_record::make((used - side) / Chain::width, signs + side).with_form(form)
+                           : split_record::none());
     device::sync_block();
     if (splits) {
       copy_in_shared<Threads>(row_, encoded, side, used - side);
-      copy_in_shared<Threads>(row_ + plan::side_begin(flow_, I), encoded, 0, side);
+      copy_in_shared<Threads>(row_ + plan::side_begin(flow_, I) + signs, encoded, 0, side);
     } else {
       store_to_row(values, raw, row_);
     }
     device::sync_block();
     // Padding, which nobody reads before the next barrier.
-    if (splits && threadIdx.x < (0 - side) % 4) row_[plan::side_begin(flow_, I) + side + threadIdx.x] = std::byte{};
+    if (splits && threadIdx.x < (0 - side) % 4)
+      row_[plan::side_begin(flow_, I) + signs + side + threadIdx.x] = std::byte{};
   }
 
   template <int I, class Sink> __device__ status undo_from(const Chain& codec, std::byte* room, Sink& sink) {
@@ -182,113 +198,24 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   // `values`: the residual values, which may be overwritten up to 16 bytes before and after them.
   template <int I, class Sink> __device__ status join(const Chain& codec, std::byte* values, Sink& sink) {
     block_decoder<stage<I>, Threads> decoder(storage_of<I>());
-    return decoder.read_parts(codec.template stage<I>(), row_ + plan::side_begin(flow_, I), flow_.side(I), values,
-                              flow_.bytes(I + 1), flow_.values[I], sink);
+    std::byte* const side = row_ + plan::side_begin(flow_, I);
+    if constexpr (I == 0 && Chain::signs_zeros) {
+      const signs_of_zeros signs{flow_.records[0].form(), reinterpret_cast<const uint32_t*>(side),
+                                 flow_.values[0] - flow_.values[1]};
+      const uint32_t before = flow_.sign_bytes();
+      if (before != 0 && signs.zeros % 32 != 0 && signs.words[signs.zeros / 32] >> signs.zeros % 32 != 0)
+        return status::bad_payload;
+      return decoder.read_parts(codec.template stage<I>(), side + before, flow_.side(I) - before, values,
+                                flow_.bytes(I + 1), flow_.values[I], sink, signs);
+    } else {
+      return decoder.read_parts(codec.template stage<I>(), side, flow_.side(I), values, flow_.bytes(I + 1),
+                                flow_.values[I], sink);
+    }
   }
 
   chain_flow<Chain>& flow_;
   std::byte* row_;
   StageStorage& stages_;
-};
-
-// Encodes the row that reaches the last stage: here, of any codec that encodes only the values. The side streams follow
-// as they are.
-template <class C, int Threads, uint32_t RowBytes> class row_encoder {
-  using coder = block_codec<C, Threads>;
-  using tile = block_tile<value_t<C>, Threads>;
-
- public:
-  static constexpr int registers = 96;  // shared memory allows no more blocks
-  using TempStorage = encoder_storage<coder>;
-
-  __device__ row_encoder(TempStorage& temp, std::byte* row) : coder_(temp.codec), temp_(temp), row_(row) {}
-
-  __device__ uint32_t measure(const C& codec, const row_sections& sections) {
-    const uint32_t raw = sections.list.size(0);
-    used_ = incompressible;
-    if (raw != 0) {
-      tile chunk = values(sections);
-      used_ = coder_.measure(codec, chunk);
-    }
-    shrinks_ = used_ != incompressible && used_ < raw;
-    if (!shrinks_) used_ = raw;
-    return used_ + sections.list.total() - raw;
-  }
-  __device__ std::byte* chunk() { return temp_.chunk(coder_); }
-  __device__ void write(const C& codec, const row_sections& sections) {
-    if (shrinks_) {
-      coder_.write(codec, values(sections), chunk());
-      device::sync_block();  // side streams overwrite its last bytes
-    } else {
-      copy_in_shared<Threads>(chunk(), row_, 0, used_);
-    }
-    uint32_t at = used_, from = sections.sides;
-    for (uint32_t i = 1; i < sections.list.count; ++i) {
-      const uint32_t size = sections.list.size(i);
-      copy_in_shared<Threads>(chunk() + at, row_ + from, 0, size);
-      at += size;
-      from += round_up_pow2(size, 2);
-    }
-  }
-
- private:
-  __device__ tile values(const row_sections& sections) const {
-    tile values;
-    load_from_row(values, sections.list.size(0) / uint32_t{sizeof(value_t<C>)}, row_);
-    return values;
-  }
-
-  coder coder_;
-  TempStorage& temp_;
-  std::byte* row_;
-  uint32_t used_ = 0;
-  bool shrinks_ = false;
-};
-// Restores the row that reached the last stage.
-template <class C, int Threads, uint32_t RowBytes> class row_decoder {
-  using decoder = block_decoder<C, Threads>;
-
- public:
-  static constexpr int registers = 80;  // shared memory allows no more blocks
-  using TempStorage = typename decoder::TempStorage;
-
-  __device__ explicit row_decoder(TempStorage& temp) : decoder_(temp) {}
-
-  static constexpr bool reads_global = false;
-
-  template <class Sink>
-  __device__ status read(const C& codec, std::byte* from, uint32_t size, const row_sections& sections, std::byte* row,
-                         Sink& sink) {
-    const uint32_t raw = sections.list.size(0), sides = sections.list.total() - raw;
-    if (size < sides || size - sides > raw) return status::bad_payload;
-    const uint32_t used = size - sides;
-    uint32_t at = used, to = sections.sides;
-    for (uint32_t i = 1; i < sections.list.count; ++i) {
-      const uint32_t bytes = sections.list.size(i);
-      copy_in_shared<Threads>(row + to, from, at, bytes);
-      at += bytes;
-      to += round_up_pow2(bytes, 2);
-    }
-    if (used == raw) {
-      copy_in_shared<Threads>(row, from, 0, used);
-      return status::ok;
-    }
-    if (used == 0) return status::bad_payload;
-    device::sync_block();
-    return decoder_.read(codec, from, used, raw / uint32_t{sizeof(value_t<C>)}, sink);
-  }
-
- private:
-  decoder decoder_;
-};
-
-template <element T, int Threads, uint32_t RowBytes>
-class row_encoder<huffman<T>, Threads, RowBytes> : public huffman_format::huffman_encoder<T, Threads, RowBytes> {
-  using huffman_format::huffman_encoder<T, Threads, RowBytes>::huffman_encoder;
-};
-template <element T, int Threads, uint32_t RowBytes>
-class row_decoder<huffman<T>, Threads, RowBytes> : public huffman_format::huffman_decoder<T, Threads, RowBytes> {
-  using huffman_format::huffman_decoder<T, Threads, RowBytes>::huffman_decoder;
 };
 
 }  // namespace detail

@@ -3,11 +3,13 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/codec/huffman/huffman.hpp>
+#include <tuck/core/masks.hpp>
 #include <tuck/core/standard.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
 template <element T> struct deflate;
+template <element T> struct zvc;
 
 namespace detail {
 
@@ -23,6 +25,9 @@ template <int I, class S> TUCK_HD S stage_in(const stage_at<I, S>&);  // only fo
 // Whether a last stage also encodes the side streams.
 template <class S> inline constexpr bool takes_sides = false;
 template <element T> inline constexpr bool takes_sides<huffman<T>> = true;
+
+template <class S> inline constexpr bool is_zvc = false;
+template <element T> inline constexpr bool is_zvc<zvc<T>> = true;
 
 template <class S> inline constexpr bool is_deflate = false;
 template <element T> inline constexpr bool is_deflate<deflate<T>> = true;
@@ -92,7 +97,8 @@ template <class... Stages> TUCK_HD constexpr uint32_t record_bytes_of() {
 ///   | number of residual values  | form | bytes of the side stream    |   all ones but the form: the splitter was
 ///   +----------------------------+------+-----------------------------+   skipped
 ///
-/// The form is 0 if the stage before has no forms. Decoders reject a form that the transform does not have.
+/// The form is 0 if the stage before has no forms. Decoders reject a form that the transform does not have. If zvc is
+/// the first stage, its record has one of the zero_forms there.
 ///
 /// Let n be the bytes of the values that reach the splitter. Decoders reject a record if n is 0, if the residual values
 /// or the side stream have more than n bytes, or if both together have n + max_growth bytes or more. max_growth is 1028
@@ -128,9 +134,42 @@ struct split_record {
   TUCK_HD constexpr uint32_t side() const noexcept { return word & max_side; }
 };
 
+/// What zvc as the first stage of a chain takes as a zero. A negative zero is a value of which only the highest bit is
+/// set, such as -0.0. Encoders drop it only if the values are floats; decoders do not look at the type.
+///
+///   form  zvc drops             the side stream begins with
+///   0     zeros                 the masks
+///   1     zeros of both signs   one bit for each dropped value, in order: 1 if it is negative; then the masks
+///   2     negative zeros        the masks
+///
+/// The bits are padded with zeros to a multiple of 32. Decoders reject other padding.
+struct zero_forms {
+  static constexpr uint32_t count = 3;  ///< number of forms
+
+  /// Returns the bytes of the bits before the masks.
+  /// @param dropped number of dropped values
+  TUCK_HD static constexpr uint32_t sign_bytes(uint32_t form, uint32_t dropped) noexcept {
+    return form == 1 ? 4 * mask_words(dropped) : 0;
+  }
+  /// Returns the form of a chunk: 1 or 2 if that makes zvc's bytes fewer than form 0 does, and fewer than those of the
+  /// values.
+  /// @param count    number of values
+  /// @param zeros    number of zeros of both signs
+  /// @param negative number of negative zeros
+  /// @param width    size of a value in bytes
+  TUCK_HD static constexpr uint32_t choose(uint32_t values, uint32_t zeros, uint32_t negative,
+                                           uint32_t width) noexcept {
+    const uint32_t form = negative == zeros ? 2 : 1, signs = sign_bytes(form, zeros);
+    const bool pays = negative * width > signs && split_record::allows(values * width, 0, (values - zeros) * width,
+                                                                       signs + 4 * mask_words(values), width);
+    return pays ? form : 0;
+  }
+};
+
 namespace detail {
 
-// The sizes of a chunk between stages. The record of a transform is none(form), that of a splitter has form 0.
+// The sizes of a chunk between stages. The record of a transform is none(form), that of a splitter has form 0, or one
+// of zero_forms.
 template <class Chain> struct chain_flow {
   static constexpr int last = Chain::size - 1;
 
@@ -149,6 +188,12 @@ template <class Chain> struct chain_flow {
     while (--i >= 0) sum += side(i);
     return sum;
   }
+  // Returns the bytes of the signs of zeros, with which the side stream of the first stage begins.
+  TUCK_HD constexpr uint32_t sign_bytes() const noexcept {
+    return Chain::signs_zeros && !records[0].skipped()
+               ? zero_forms::sign_bytes(records[0].form(), values[0] - records[0].kept())
+               : 0;
+  }
 
   // Lists the sections of the row that reaches the last stage.
   TUCK_HD constexpr void list_sections(section_list& list) const noexcept {
@@ -162,7 +207,8 @@ template <class Chain> struct chain_flow {
   TUCK_HD constexpr void list_records(uint32_t* to) const noexcept {
     for (int i = 0; i < last; ++i)
       if (Chain::has_record(i))
-        *to++ = Chain::splits(i) && i > 0 ? records[i].with_form(records[i - 1].form()).word : records[i].word;
+        *to++ = i > 0 && Chain::splits(i) && !Chain::splits(i - 1) ? records[i].with_form(records[i - 1].form()).word
+                                                                   : records[i].word;
   }
   // Reads the records at the end of a chunk of values[0] values. Returns false if no chunk has these records.
   template <int I = 0> TUCK_HD bool read(const std::byte* from) noexcept {
@@ -174,14 +220,19 @@ template <class Chain> struct chain_flow {
         from += 4;
       }
       if constexpr (splitter<stage>) {
-        constexpr uint32_t forms = I > 0 ? Chain::forms(I - 1) : 1;
-        if (record.form() >= forms) return false;
-        if constexpr (forms > 1) records[I - 1] = split_record::none(record.form());
-        record = record.with_form(0);
-        if (!record.skipped() && !(split_record::allows(bytes(I), stage::max_growth, record.kept() * Chain::width,
-                                                        record.side(), Chain::width) &&
-                                   stage::side_fits(record.side(), record.kept(), values[I])))
-          return false;
+        constexpr bool signs = I == 0 && Chain::signs_zeros;
+        constexpr uint32_t forms = signs ? zero_forms::count : I > 0 ? Chain::forms(I - 1) : 1;
+        if (record.form() >= forms || (signs && record.skipped() && record.form() != 0)) return false;
+        if constexpr (I > 0 && forms > 1) records[I - 1] = split_record::none(record.form());
+        if constexpr (!signs) record = record.with_form(0);
+        if (!record.skipped()) {
+          if (!split_record::allows(bytes(I), stage::max_growth, record.kept() * Chain::width, record.side(),
+                                    Chain::width))
+            return false;
+          const uint32_t before = signs ? zero_forms::sign_bytes(record.form(), values[I] - record.kept()) : 0;
+          if (record.side() < before || !stage::side_fits(record.side() - before, record.kept(), values[I]))
+            return false;
+        }
       } else if (!record.skipped() || record.form() >= Chain::forms(I)) {
         return false;
       }

@@ -119,6 +119,7 @@ template <class U> class shared_place {
     return p;
   }
   template <int Byte> shared_place after_byte(std::uint32_t counts) const { return after(counts >> (8 * Byte) & 255); }
+  std::uint32_t values_from(shared_place begin) const { return static_cast<std::uint32_t>((at_ - begin.at_) / size); }
 
   template <std::uint32_t Bits> void put_if(std::uint32_t mask, word v, call_site at = call_site::here()) const {
     if ((mask & Bits) == 0) return;

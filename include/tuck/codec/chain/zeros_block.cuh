@@ -1,0 +1,88 @@
+// The forms of zeros (zero_forms in stages.hpp) by one thread block.
+#pragma once
+
+#include <tuck/codec/chain/stages.hpp>
+#include <tuck/codec/mask_block.cuh>
+
+namespace tuck::inline TUCK_ABI::detail {
+
+// Finds and drops the negative zeros of a tile, before zvc encodes it.
+template <element T, int Threads> struct block_zeros {
+  using masks = block_masks<T, Threads>;
+  using tile = typename masks::tile;
+  using word = typename tile::word;
+
+  struct TempStorage {
+    typename masks::TempStorage of_masks;
+  };
+
+  // Returns true if this thread has a negative zero. May also return true if it has the value after it.
+  __device__ static bool may_have(const tile& values) {
+    word found = 0;
+#pragma unroll
+    for (int j = 0; j < tile::words; ++j) {
+      const word x = values.w[j];
+      if constexpr (tile::per_word == 1)
+        found |= static_cast<word>(x == top());
+      else
+        found |= x & ~(x - tile::repeat(bits_t<T>{1}));  // subtracting 1 clears the top bit of a negative zero
+    }
+    return (tile::per_word == 1 ? found : found & top()) != 0;
+  }
+
+  // Chooses the form of a chunk. If it is not 0, makes its negative zeros positive. If it is 1, writes the signs behind
+  // which `end` is. Has barriers, also before it returns.
+  __device__ static uint32_t take(TempStorage& temp, tile& values, std::byte* end) {
+    masks all, kept;
+    all.find_non_zeros(values);
+    tile bare;
+#pragma unroll
+    for (int j = 0; j < tile::words; ++j) bare.w[j] = values.w[j] & ~top();
+    kept.find_non_zeros(bare);
+    // Counts both at once:
+    //
+    //    31                     16 15                      0
+    //   +-------------------------+-------------------------+
+    //   | values other than 0     | also than negative zero |
+    //   +-------------------------+-------------------------+
+    const auto ones = masks::sum_warps(temp.of_masks, device::warp_sum(all.ones() << 16 | kept.ones()));
+    const uint32_t of_kept = ones.all & 0xffffu, zeros = values.count - of_kept;
+    const uint32_t form = zero_forms::choose(values.count, zeros, (ones.all >> 16) - of_kept, sizeof(T));
+    if (form != 0) {
+      if (form == 1) write_signs(all, kept, ones.before & 0xffffu, end - zero_forms::sign_bytes(form, zeros), end);
+#pragma unroll
+      for (int j = 0; j < tile::words; ++j) values.w[j] &= ~negative_zeros(values.w[j]);
+    }
+    device::sync_block();
+    return form;
+  }
+
+ private:
+  // The top bit of each value of a word.
+  __device__ static word top() { return tile::repeat(static_cast<bits_t<T>>(bits_t<T>{1} << (8 * sizeof(T) - 1))); }
+  // Returns the top bits of the values that are negative zeros.
+  __device__ static word negative_zeros(word x) { return x & top() & ~((x & ~top()) + ~top()); }
+
+  __device__ static void write_signs(const masks& all, const masks& kept, uint32_t kept_before, std::byte* begin,
+                                     std::byte* end) {
+    auto* const words = reinterpret_cast<uint32_t*>(begin);
+    for (uint32_t i = threadIdx.x; words + i < reinterpret_cast<uint32_t*>(end); i += Threads) words[i] = 0;
+    device::sync_block();
+    const auto places = kept.find_places(begin, kept_before);
+    unrolled<tile::rows>([&]<int R>() {
+      const uint32_t others = kept.template row<R>(), not_positive = all.template row<R>();
+      uint32_t signs = 0, count = 0;
+#pragma unroll
+      for (uint32_t k = 0; k < tile::lane_values; ++k) {
+        const uint32_t zero = ~others >> k & 1;
+        signs |= (not_positive >> k & zero) << count;
+        count += zero;
+      }
+      device::shared_bit_writer out(begin, masks::template zeros_before<R>(begin, places));
+      out.put(signs, count);
+      out.finish();
+    });
+  }
+};
+
+}  // namespace tuck::inline TUCK_ABI::detail
