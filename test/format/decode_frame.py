@@ -109,7 +109,7 @@ def chain_steps(stages: list[Stage], records: Sequence[int], count: int, width: 
         of_zeros = i == 0 and stage.id == ZVC
         forms = ZERO_FORMS if of_zeros else FORMS.get(stages[told].id, 1) if told >= 0 else 1
         require(form < forms and not (of_zeros and form and (kept, side) == NOT_SPLIT), f"chain: form {form} is unknown")
-        if told == i - 1 >= 0:
+        if told == i - 1 >= 0 and stages[told].id in FORMS:
             steps[told] = steps[told]._replace(form=form)
         if (kept, side) == NOT_SPLIT:
             steps.append(Step(stage, count, form=form if told == i else 0))

@@ -443,10 +443,13 @@ class Handmade(FrameTest):
     def test_chunks_of_the_page(self):
         f32, u16 = TYPES["f32"], TYPES["u16"]
         ones = [1, -2, 1.5, 1.25] + [1] * 27 + [0]
+        zeros = [1 << 31] * 64
+        zeros[3], zeros[5], zeros[40], zeros[60] = 0x3F812345, 0, 0, 0x40765432
         for text, dtype, codec, values in (
             ("32 f32 values", f32, (decode_frame.HUFFMAN,), [bits_of(x, f32) for x in ones]),
             ("64 u16 values, the first", u16, (decode_frame.ZVC, decode_frame.HUFFMAN),
              [0, 0x1234, 0, 0, 0x5678] + [0] * 26 + [0x9ABC] + [0] * 32),
+            ("64 f32 values by zvc+huffman", f32, (decode_frame.ZVC, decode_frame.HUFFMAN), zeros),
             ("64 u16 values, 40 times", u16, (decode_frame.RLE,), [5] * 40 + [9] * 24),
         ):  # fmt: skip
             with self.subTest(text):
@@ -492,6 +495,23 @@ class Handmade(FrameTest):
                 changed[at] = changed[at] & 0x3F | form << 6
                 accepted = self.assert_same(bytes(changed)) is not None
                 self.assertEqual(accepted, form < 3 if record == -4 else form == 0, (pattern, record, form))
+
+    def test_forms_of_zeros(self):
+        """In the record of zvc, if it is the first stage; there are three."""
+        f32, rng = TYPES["f32"], random.Random(9)
+        for share, own_form in ((0, 0), (0.5, 1), (1, 2)):
+            values = [rng.getrandbits(32) if rng.random() < 0.4 else (rng.random() < share) << 31 for _ in range(640)]
+            for codec in ("zvc+huffman", "zvc+rle+huffman"):
+                frame, _ = self.encode(codec, f32, values, "--no-checksums", "--chunk-values", "640")
+                frame = without_metadata(frame)
+                ((start, size),) = payloads_of(frame)
+                at = start + size - 4 * codec.count("+") + 1
+                self.assertEqual(frame[at] >> 6, own_form)
+                for form in range(4):
+                    changed = bytearray(frame)
+                    changed[at] = changed[at] & 0x3F | form << 6
+                    accepted = self.assert_same(bytes(changed)) is not None
+                    self.assertEqual(accepted, form == own_form or {form, own_form} == {0, 2}, (codec, form, own_form))
 
     def test_widths_and_codes_that_nobody_writes(self):
         rng = random.Random(7)
