@@ -268,6 +268,12 @@ template <uint32_t Mask> __device__ __forceinline__ uint32_t nor_masked(uint32_t
   asm("lop3.b32 %0, %1, %2, %3, 0x01;" : "=r"(x) : "r"(a), "r"(b), "n"(Mask));
   return x;
 }
+/// Returns a | (b & ~c).
+__device__ __forceinline__ uint32_t or_and_not(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t x;
+  asm("lop3.b32 %0, %1, %2, %3, 0xf4;" : "=r"(x) : "r"(a), "r"(b), "r"(c));
+  return x;
+}
 /// Returns (a ^ b) | 1.
 __device__ __forceinline__ uint32_t odd_xor(uint32_t a, uint32_t b) {
   uint32_t x;

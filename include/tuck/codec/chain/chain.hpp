@@ -154,21 +154,20 @@ template <class Chain> class host_chain {
     constexpr uint32_t step = 32;
     std::byte* const from = as_writable_bytes(values<0>()).data();
     const uint32_t count = flow_.values[0];
-    uint32_t negative = 0, zeros = 0;
-    const auto count_zeros = [&](uint32_t first, uint32_t some) __attribute__((always_inline)) {
-      bits x[step] = {};
-      std::memcpy(x, from + first * sizeof(bits), some * sizeof(bits));
-      bits negatives = 0, positives = 0;
-      for (const bits v : x) {
-        negatives = static_cast<bits>(negatives + (v == sign));
-        positives = static_cast<bits>(positives + (v == 0));
+    const auto count_of = [&](bits pattern) __attribute__((always_inline)) {
+      uint32_t sum = 0, i = 0;
+      for (; i + step <= count; i += step) {
+        bits x[step], some = 0;
+        std::memcpy(x, from + i * sizeof(bits), sizeof x);
+        for (const bits v : x) some = static_cast<bits>(some + (v == pattern));
+        sum += static_cast<uint32_t>(some);
       }
-      negative += static_cast<uint32_t>(negatives);
-      zeros += static_cast<uint32_t>(negatives + positives) - (step - some);
+      for (; i < count; ++i) sum += load_unaligned<bits>(from + i * sizeof(bits)) == pattern;
+      return sum;
     };
-    uint32_t first = 0;
-    for (; first + step <= count; first += step) count_zeros(first, step);
-    if (first < count) count_zeros(first, count - first);
+    const uint32_t negative = count_of(sign);
+    if (negative == 0) return 0;
+    const uint32_t zeros = negative + count_of(0);
     const uint32_t form = zero_forms::choose(count, zeros, negative, Chain::width);
     if (form == 0) return 0;
     bytes = zero_forms::sign_bytes(form, zeros);

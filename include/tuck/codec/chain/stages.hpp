@@ -153,7 +153,7 @@ struct zero_forms {
   }
   /// Returns the form of a chunk: 1 or 2 if that makes zvc's bytes fewer than form 0 does, and fewer than those of the
   /// values.
-  /// @param count    number of values
+  /// @param values   number of values
   /// @param zeros    number of zeros of both signs
   /// @param negative number of negative zeros
   /// @param width    size of a value in bytes

@@ -16,18 +16,23 @@ template <element T, int Threads> struct block_zeros {
     typename masks::TempStorage of_masks;
   };
 
-  // Returns true if this thread has a negative zero. May also return true if it has the value after it.
+  // Returns true if this thread has a negative zero. May also return true if it has a denormal.
   __device__ static bool may_have(const tile& values) {
-    word found = 0;
+    if constexpr (tile::per_word == 1) {
+      int32_t least = 0;  // of the highest 4 bytes of each value: a negative zero has the least integer
 #pragma unroll
-    for (int j = 0; j < tile::words; ++j) {
-      const word x = values.w[j];
-      if constexpr (tile::per_word == 1)
-        found |= static_cast<word>(x == top());
-      else
-        found |= x & ~(x - tile::repeat(bits_t<T>{1}));  // subtracting 1 clears the top bit of a negative zero
+      for (int j = 0; j < tile::words; ++j) {
+        const auto x = static_cast<int32_t>(static_cast<uint32_t>(values.w[j] >> (8 * sizeof(word) - 32)));
+        least = x < least ? x : least;
+      }
+      return static_cast<uint32_t>(least) == 0x80000000u;
+    } else {
+      uint32_t found = 0;  // subtracting 1 clears the highest bit of a negative zero
+#pragma unroll
+      for (int j = 0; j < tile::words; ++j)
+        found = device::or_and_not(found, values.w[j], values.w[j] - tile::repeat(bits_t<T>{1}));
+      return (found & top()) != 0;
     }
-    return (tile::per_word == 1 ? found : found & top()) != 0;
   }
 
   // Chooses the form of a chunk. If it is not 0, makes its negative zeros positive. If it is 1, writes the signs behind

@@ -163,6 +163,7 @@ inline std::uint32_t non_zero_pair(std::uint32_t x) { return make_pair(of_pair(x
 template <std::uint32_t Mask> std::uint32_t xor_masked(std::uint32_t a, std::uint32_t b) { return a ^ (b & Mask); }
 inline std::uint32_t xor_masked(std::uint32_t a, std::uint32_t b, std::uint32_t mask) { return a ^ (b & mask); }
 template <std::uint32_t Mask> std::uint32_t nor_masked(std::uint32_t a, std::uint32_t b) { return ~(a | b | Mask); }
+inline std::uint32_t or_and_not(std::uint32_t a, std::uint32_t b, std::uint32_t c) { return a | (b & ~c); }
 template <std::uint32_t B> std::uint32_t or_differences(std::uint32_t bits, const std::uint32_t (&x)[4]) {
   for (const std::uint32_t one : x) bits |= one ^ B;
   return bits;
