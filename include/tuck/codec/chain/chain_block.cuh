@@ -72,11 +72,9 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
 
   template <int I> using storage = stage_storage<stage<I>, Threads, Decodes>;
   using zeros = block_zeros<typename stage<0>::value_type, Threads>;
-  struct nothing {};
 
  public:
-  // Of any one of these stages, and for the zeros of the first.
-  struct StageStorage : std::conditional_t<!Decodes && Chain::signs_zeros, typename zeros::TempStorage, nothing> {
+  struct StageStorage {  // of any one of these stages
     alignas(16) std::byte bytes[largest_of<storage>(std::make_integer_sequence<int, last>{})];
   };
 
@@ -137,10 +135,12 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
     const uint32_t raw = values.count * Chain::width;
     block_codec<stage<I>, Threads> coder(storage_of<I>().codec);
     uint32_t used = raw == 0 ? incompressible : coder.measure(codec.template stage<I>(), values);
+    std::byte* const encoded = storage_of<I>().chunk(coder);
     uint32_t form = 0;
     if constexpr (I == 0 && Chain::signs_zeros) {
       if (device::sync_block_or(codec.drops_negative_zeros() && zeros::may_have(values))) {
-        form = zeros::take(stages_, values, row_ + plan::bytes - 16 - 4 * mask_words(values.count));
+        auto& temp = reinterpret_cast<typename zeros::TempStorage&>(*encoded);
+        form = zeros::take(temp, values, row_ + plan::bytes - 16 - 4 * mask_words(values.count));
         if (form != 0) used = coder.measure(codec.template stage<I>(), values);
         device::sync_block();
       }
@@ -151,7 +151,6 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
     const uint32_t signs = zero_forms::sign_bytes(form, values.count - (used - side) / Chain::width);
     const bool splits = used != incompressible &&
                         split_record::allows(raw, stage<I>::max_growth, used - side, signs + side, Chain::width);
-    std::byte* const encoded = storage_of<I>().chunk(coder);
     if (splits) coder.write(codec.template stage<I>(), values, encoded);
     if (threadIdx.x == 0)
       flow_.step(I, splits ? split_record::make((used - side) / Chain::width, signs + side).with_form(form)

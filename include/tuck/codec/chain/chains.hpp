@@ -12,8 +12,8 @@
 namespace tuck::inline TUCK_ABI {
 
 /// For sparse activations. Lossless. Huffman codes the upper bits of the non-zero values and the masks where that saves
-/// space: exponents, signs and masks, but not the mantissas. -0.0 is a zero too, as dropout makes it: where that pays, a
-/// chunk has one bit for the sign of each zero.
+/// space: exponents, signs and masks, but not the mantissas. -0.0 is a zero too: where that pays, a chunk has one
+/// bit for the sign of each zero.
 template <element T> using zvc_huffman = chain<zvc<T>, huffman<T>>;
 
 /// For sparse activations with repeated values, such as a background. Lossless. Like zvc_huffman, but of each run of
