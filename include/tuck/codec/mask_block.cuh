@@ -364,6 +364,8 @@ template <codec C, class Form, int Threads> class block_mask_codec {
   }
 
   // -- for chains
+  /// Returns the mask of the chunk that was measured.
+  __device__ const masks& mask() const { return masks_; }
   __device__ uint32_t side_bytes(uint32_t) const { return values_begin_; }
   template <class Sink>
   __device__ status read_parts(const C&, std::byte* side, uint32_t side_bytes, std::byte* values, uint32_t rest,
@@ -379,8 +381,9 @@ template <codec C, class Form, int Threads> class block_mask_codec {
   __device__ status read(std::byte* from, uint32_t side, uint32_t size, std::byte* values, uint32_t count, Sink& sink,
                          signs_of_zeros signs = {}) {
     if (size >= count * sizeof(T)) return status::bad_payload;
-    return count == tile::capacity ? read<true>(from, side, size, values, count, sink, signs)
-                                   : read<false>(from, side, size, values, count, sink, signs);
+    // Signs are rare, and the code for them long: only one of the two has it.
+    return count == tile::capacity && signs.form == 0 ? read<true>(from, side, size, values, count, sink, {})
+                                                      : read<false>(from, side, size, values, count, sink, signs);
   }
   template <bool Full, class Sink>
   __device__ status read(std::byte* from, uint32_t side, uint32_t size, std::byte* values, uint32_t count, Sink& sink,
@@ -406,7 +409,7 @@ template <codec C, class Form, int Threads> class block_mask_codec {
     const auto give = [&]<bool Repeats>() {
       detail::give_rows<tile, Full>(count, sink, [&]<int R>() {
         auto x = masks_.template get<Repeats, R>(temp_.of_masks, places);
-        if (!Repeats && signs.form != 0)
+        if (!Full && !Repeats && signs.form != 0)
           x = masks_.template with_signs<R>(x, signs.from(masks::template zeros_before<R>(values, places)));
         const bool clips = !Full && (Repeats || signs.form != 0);
         return clips ? tile::clip(x, count - tile::first_value(R * tile::row_words)) : x;

@@ -134,17 +134,20 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   template <int I> __device__ void split(const Chain& codec, tile<I>& values) {
     const uint32_t raw = values.count * Chain::width;
     block_codec<stage<I>, Threads> coder(storage_of<I>().codec);
-    uint32_t used = raw == 0 ? incompressible : coder.measure(codec.template stage<I>(), values);
     std::byte* const encoded = storage_of<I>().chunk(coder);
-    uint32_t form = 0;
+    uint32_t used = incompressible, form = 0;
     if constexpr (I == 0 && Chain::signs_zeros) {
-      if (device::sync_block_or(codec.drops_negative_zeros() && zeros::may_have(values))) {
+      bool looks = codec.drops_negative_zeros();
+#pragma unroll 1
+      do {  // a second time if negative zeros are dropped
+        used = coder.measure(codec.template stage<I>(), values);
+        if (!device::sync_block_or(looks && zeros::may_have(values))) break;
+        looks = false;
         auto& temp = reinterpret_cast<typename zeros::TempStorage&>(*encoded);
-        form = zeros::take(temp, values, row_ + plan::bytes - 16 - 4 * mask_words(values.count));
-        if (form != 0) used = coder.measure(codec.template stage<I>(), values);
-        device::sync_block();
-      }
+        form = zeros::take(temp, coder.mask(), values, row_ + plan::bytes - 16 - 4 * mask_words(values.count));
+      } while (form != 0);
     } else {
+      if (raw != 0) used = coder.measure(codec.template stage<I>(), values);
       device::sync_block();
     }
     const uint32_t side = used == incompressible ? 0 : coder.side_bytes(values.count);

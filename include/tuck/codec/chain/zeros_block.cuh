@@ -36,10 +36,9 @@ template <element T, int Threads> struct block_zeros {
   }
 
   // Chooses the form of a chunk. If it is not 0, makes its negative zeros positive. If it is 1, writes the signs behind
-  // which `end` is. Has barriers, also before it returns.
-  __device__ static uint32_t take(TempStorage& temp, tile& values, std::byte* end) {
-    masks all, kept;
-    all.find_non_zeros(values);
+  // which `end` is. `all`: the mask of the values other than 0. Has barriers, also before it returns.
+  __device__ static uint32_t take(TempStorage& temp, const masks& all, tile& values, std::byte* end) {
+    masks kept;
     tile bare;
 #pragma unroll
     for (int j = 0; j < tile::words; ++j) bare.w[j] = values.w[j] & ~top();
