@@ -32,7 +32,7 @@
 //
 //   element (dtype_of)
 //   sink of decoders (Sink)
-//   block codec of zvc (block_codec)         mask
+//   block codec of zvc (block_codec, Coder)  mask, replace_mask
 //   mask format (Form)                       TempStorage, kinds, measure, write, read
 //   last stage (row_encoder, row_decoder, takes_sides, stage_type)   TempStorage, measure, chunk, write, read,
 //       registers, reads_global, how

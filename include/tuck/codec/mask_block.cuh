@@ -366,6 +366,12 @@ template <codec C, class Form, int Threads> class block_mask_codec {
   // -- for chains
   /// Returns the mask of the chunk that was measured.
   __device__ const masks& mask() const { return masks_; }
+  /// Replaces it by one with fewer ones. Returns the new size of the encoded chunk.
+  __device__ uint32_t replace_mask(const masks& mask, typename masks::sums ones) {
+    masks_ = mask;
+    ones_before_ = ones.before;
+    return values_begin_ + ones.all * uint32_t{sizeof(T)};
+  }
   __device__ uint32_t side_bytes(uint32_t) const { return values_begin_; }
   template <class Sink>
   __device__ status read_parts(const C&, std::byte* side, uint32_t side_bytes, std::byte* values, uint32_t rest,

@@ -135,19 +135,14 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
     const uint32_t raw = values.count * Chain::width;
     block_codec<stage<I>, Threads> coder(storage_of<I>().codec);
     std::byte* const encoded = storage_of<I>().chunk(coder);
-    uint32_t used = incompressible, form = 0;
+    uint32_t used = raw == 0 ? incompressible : coder.measure(codec.template stage<I>(), values);
+    uint32_t form = 0;
     if constexpr (I == 0 && Chain::signs_zeros) {
-      bool looks = codec.drops_negative_zeros();
-#pragma unroll 1
-      do {  // a second time if negative zeros are dropped
-        used = coder.measure(codec.template stage<I>(), values);
-        if (!device::sync_block_or(looks && zeros::may_have(values))) break;
-        looks = false;
+      if (device::sync_block_or(codec.drops_negative_zeros() && zeros::may_have(values))) {
         auto& temp = reinterpret_cast<typename zeros::TempStorage&>(*encoded);
-        form = zeros::take(temp, coder.mask(), values, row_ + plan::bytes - 16 - 4 * mask_words(values.count));
-      } while (form != 0);
+        form = zeros::take(temp, coder, values, row_ + plan::bytes - 16 - 4 * mask_words(values.count), used);
+      }
     } else {
-      if (raw != 0) used = coder.measure(codec.template stage<I>(), values);
       device::sync_block();
     }
     const uint32_t side = used == incompressible ? 0 : coder.side_bytes(values.count);

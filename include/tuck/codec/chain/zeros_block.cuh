@@ -35,9 +35,12 @@ template <element T, int Threads> struct block_zeros {
     }
   }
 
-  // Chooses the form of a chunk. If it is not 0, makes its negative zeros positive. If it is 1, writes the signs behind
-  // which `end` is. `all`: the mask of the values other than 0. Has barriers, also before it returns.
-  __device__ static uint32_t take(TempStorage& temp, const masks& all, tile& values, std::byte* end) {
+  // Chooses the form of a chunk that the block codec of zvc has measured. If it is not 0, makes its negative zeros
+  // positive, and sets the new mask and `used`, the new size of the chunk. If it is 1, writes the signs behind which
+  // `end` is. Has barriers, also before it returns.
+  template <class Coder>
+  __device__ static uint32_t take(TempStorage& temp, Coder& coder, tile& values, std::byte* end, uint32_t& used) {
+    const masks all = coder.mask();
     masks kept;
     tile bare;
 #pragma unroll
@@ -54,6 +57,7 @@ template <element T, int Threads> struct block_zeros {
     const uint32_t form = zero_forms::choose(values.count, zeros, (ones.all >> 16) - of_kept, sizeof(T));
     if (form != 0) {
       if (form == 1) write_signs(all, kept, ones.before & 0xffffu, end - zero_forms::sign_bytes(form, zeros), end);
+      used = coder.replace_mask(kept, {ones.before & 0xffffu, of_kept});
 #pragma unroll
       for (int j = 0; j < tile::words; ++j) values.w[j] &= ~negative_zeros(values.w[j]);
     }
