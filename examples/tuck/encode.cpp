@@ -18,7 +18,15 @@ struct tensor_to_encode {
   const_bytes values;
   const_bytes base;  // base of a delta; else empty
   const_bytes metadata;
+  uint32_t row = 1;  // values per row
 };
+
+// Returns the number of values that lie next to each other in a row of an array: 1 or more. Rows of 2^32 - 1 values or
+// more are longer than a chunk, and have the same frames.
+uint32_t row_of(const std::vector<uint64_t>& shape, bool fortran_order) {
+  if (shape.empty()) return 1;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(fortran_order ? shape.front() : shape.back(), 1, ~uint32_t{0}));
+}
 
 struct planned_frame {
   codec_choice codec;
@@ -43,7 +51,8 @@ void check_chunk_values(const encode_options& options, std::string_view codec, d
 }
 
 planned_frame plan(const encode_options& options, const tensor_to_encode& t) {
-  planned_frame plan{{std::string(options.codecs.codec_of(t.type)), options.bound}, {}, {}};
+  const uint32_t row = options.row != 0 ? options.row : t.row;
+  planned_frame plan{{std::string(options.codecs.codec_of(t.type)), options.bound, row}, {}, {}};
   plan.shape = {.chunk_values = options.chunk_values, .checksums = !options.no_checksums, .metadata = t.metadata};
   if (options.chooses_codec) {
     plan.codec.name = delta_codec(t.type);
@@ -110,7 +119,8 @@ void encode_npy(const encode_options& options, input from) {
                           .type = in.header.type,
                           .values = in.data(),
                           .base = {},
-                          .metadata = bytes_of(in.header.prelude)};
+                          .metadata = bytes_of(in.header.prelude),
+                          .row = row_of(in.header.shape, in.header.fortran_order)};
   if (options.codecs.codec_of(tensor.type).empty()) throw tensor.about.error(options.codecs.why_none(tensor.type));
   npy_file base;
   if (!options.base.empty()) {
@@ -198,7 +208,8 @@ void encode_safetensors(const encode_options& options, input from) {
                        .type = t.type(),
                        .values = in.values(t),
                        .base = of_base[tensors.size()],
-                       .metadata = {}});
+                       .metadata = {},
+                       .row = row_of(t.shape, false)});
     if (options.codecs.codec_of(t.type()).empty())
       left_out.push_back(t.name.substr(0, 80) + " (" + t.dtype.substr(0, 20) + ")");
   }

@@ -38,12 +38,15 @@ TYPES = {dtype.name: dtype for dtype in decode_frame.DTYPES.values()}
 CHUNK = 256
 SIZES = (0, 1, 31, 32, 33, CHUNK - 1, CHUNK, CHUNK + 1)
 BOUNDS = [(mode, bound) for bound in ("1e-3", "1e-1", "1e-6") for mode in ("absolute", "range", "pointwise")]
+ROWS = ("1", "3", "100", "auto")
 DAMAGED_FRAMES = 1200 * (10 if os.environ.get("TUCK_LONG") else 1)
 TUCK = os.environ.get("TUCK_CLI", "")
 CODECS = {}  # by name, the types that they take; the program says
 
 
-def bound_options(codec, i):
+def parameters(codec, i):
+    if codec.startswith("rows"):
+        return "--row", ROWS[i % len(ROWS)]
     mode, bound = BOUNDS[i % len(BOUNDS)]
     return ("--bound", mode, "--error-bound", bound) if "quantize" in codec else ()
 
@@ -253,7 +256,8 @@ class Sound(FrameTest):
         cases = []
         for codec, dtype in ((codec, dtype) for codec, types in self.codecs().items() for dtype in types):
             rng, chunk = random.Random(codec + dtype.name), ("--chunk-values", str(CHUNK))
-            bounds = [bound_options(codec, i) for i in range(len(BOUNDS) if "quantize" in codec else 1)]
+            bounds = [parameters(codec, i) for i in range(len(BOUNDS) if "quantize" in codec else len(ROWS))]
+            bounds = bounds[: None if bounds[0] else 1]
             for i, size in enumerate(SIZES):
                 values, sums = rng.choice(PATTERNS)(rng, dtype, size), ("--no-checksums",) if i % 5 == 2 else ()
                 cases.append((codec, dtype, values, *chunk, *bounds[i % len(bounds)], *sums))
@@ -276,7 +280,7 @@ class Sound(FrameTest):
         for i, file in enumerate(files):
             data = file.read_bytes()
             values = unpack(data[10 + unpack(data[8:10], 2)[0] :], 4)
-            cases += [(codec, f32, values, *bound_options(codec, i)) for codec in self.codecs_for(f32)]
+            cases += [(codec, f32, values, *parameters(codec, i)) for codec in self.codecs_for(f32)]
         self.compare(cases)
 
     def test_without_metadata(self):
@@ -588,7 +592,7 @@ class Damaged(FrameTest):
             for i in range(len(BOUNDS)):
                 options = ["--chunk-values", rng.choice(("64", "160"))] + ["--no-checksums"] * (i % 3 != 0)
                 dtype, pattern = rng.choice(types), rng.choice((mixed, sparse, clustered, smooth, small, special))
-                frame, _ = self.encode(codec, dtype, pattern(rng, dtype, 400), *options, *bound_options(codec, i))
+                frame, _ = self.encode(codec, dtype, pattern(rng, dtype, 400), *options, *parameters(codec, i))
                 yield codec, without_metadata(frame)
 
     def test_both_refuse_the_same(self):
