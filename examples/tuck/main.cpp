@@ -97,7 +97,8 @@ void add_row(CLI::App& app, encode_options& options) {
   };
   const std::string chain = codec_with_rows;
   app.add_option_function<std::string>("--row", set,
-                                       "Values per row, for --codec " + chain + ", which this option chooses if there\n" +
+                                       "Values per row, for --codec " + chain +
+                                           ", which this option chooses if there\n" +
                                            "is no --codec; auto: the last dimension of the array")
       ->check(CLI::Validator(check, ""))
       ->default_str("auto")

@@ -48,8 +48,8 @@ template <class X> class block_transforms : public ::testing::Test {
     const device_stream stream;
     const device_array<std::byte> input(in, stream), output(tile_bytes);
     const device_array<uint32_t> chosen(Threads);
-    launch_on(stream, 1, Threads, transform_tile<X, Threads>, x,
-              static_cast<const std::byte*>(input.data()), output.data(), count, form, inverse, chosen.data());
+    launch_on(stream, 1, Threads, transform_tile<X, Threads>, x, static_cast<const std::byte*>(input.data()),
+              output.data(), count, form, inverse, chosen.data());
     const auto out = output.download(stream);
     const uint32_t expected = x.choose_form(span<const T>(reinterpret_cast<const T*>(in.data()), count));
     ASSERT_EQ(chosen.download(stream), std::vector<uint32_t>(Threads, expected));
@@ -85,10 +85,10 @@ template <class X> class block_transforms : public ::testing::Test {
   }
 };
 
-using block_transformed = std::conditional_t<
-    slow, ::testing::Types<delta<uint8_t>, delta<bf16>, delta<float>, delta<int64_t>, rows<uint8_t>>,
-    ::testing::Types<delta<uint8_t>, delta<int8_t>, delta<bf16>, delta<int32_t>, delta<float>, delta<int64_t>,
-                     rows<uint8_t>, rows<bf16>, rows<float>, rows<double>>>;
+using block_transformed =
+    std::conditional_t<slow, ::testing::Types<delta<uint8_t>, delta<bf16>, delta<float>, delta<int64_t>, rows<uint8_t>>,
+                       ::testing::Types<delta<uint8_t>, delta<int8_t>, delta<bf16>, delta<int32_t>, delta<float>,
+                                        delta<int64_t>, rows<uint8_t>, rows<bf16>, rows<float>, rows<double>>>;
 TYPED_TEST_SUITE(block_transforms, block_transformed);
 
 TYPED_TEST(block_transforms, give_the_scalar_transform_s_bytes) {

@@ -87,9 +87,9 @@ enum class codec_id : uint16_t {
 
 /// Returns the name of a codec, as the program `tuck` takes it; "custom" or "unknown" for other ids.
 TUCK_HD constexpr const char* name(codec_id id) noexcept {
-  constexpr const char* names[] = {"none",  "zvc",     "rle",      "rle-zero", "quantize", "deflate",   "unknown",
-                                   "delta", "bitpack", "quantize", "huffman",  "gaps",     "exponents", "steps",
-                                   "rows"};
+  constexpr const char* names[] = {"none",    "zvc",     "rle",       "rle-zero", "quantize",
+                                   "deflate", "unknown", "delta",     "bitpack",  "quantize",
+                                   "huffman", "gaps",    "exponents", "steps",    "rows"};
   if (id <= codec_id::rows) return names[static_cast<uint16_t>(id)];
   return id >= codec_id::custom ? "custom" : "unknown";
 }

@@ -1,12 +1,12 @@
-// Rows: the XOR of each value with the value one row above, so that rows that repeat become zeros. The row length N is a
-// parameter, in values. It need not divide the chunk or the tensor. There are two forms, of which a chain chooses one
+// Rows: the XOR of each value with the value one row above, so that rows that repeat become zeros. The row length N is
+// a parameter, in values. It need not divide the chunk or the tensor. There are two forms, of which a chain chooses one
 // for each chunk of n values:
 //
 //   0  XOR      result[i] = v[i] XOR v[i - N], and v[i] for i < N
 //   1  values   result[i] = v[i]
 //
-// The results are bit patterns of the same type as the values. A chunk has no row above its first one, so the results of
-// a chunk of at most N values are the values. Many rows in a chunk give the best ratios.
+// The results are bit patterns of the same type as the values. A chunk has no row above its first one, so the results
+// of a chunk of at most N values are the values. Many rows in a chunk give the best ratios.
 //
 // Encoders count zeros among the results of both forms. They choose form 0 if it has at least n / 8 more, rounded down.
 //
