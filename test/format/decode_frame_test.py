@@ -497,6 +497,24 @@ class Handmade(FrameTest):
                 accepted = self.assert_same(bytes(changed)) is not None
                 self.assertEqual(accepted, form < 3 if record == -4 else form == 0, (pattern, record, form))
 
+    def test_forms_and_lengths_of_rows(self):
+        """Either form, and any length but 0, whatever the encoder took."""
+        bf16, rng = TYPES["bf16"], random.Random(9)
+        options = ("--row", "40", "--no-checksums", "--chunk-values", "640")
+        for values in (sparse(rng, bf16, 640), sparse(rng, bf16, 40) * 16):
+            frame, _ = self.encode("rows+zvc+huffman", bf16, values, *options)
+            ((start, size),) = payloads_of(without_metadata(frame))
+            for length, form in itertools.product((0, 1, 39, 640, 2**32 - 1), range(4)):
+                changed = bytearray(without_metadata(frame))
+                changed[start + size - 3] = changed[start + size - 3] & 0x3F | form << 6
+                header = Header(changed)
+                stages = bytearray(header.stages)
+                struct.pack_into("<I", stages, 4, length)
+                header.stages = bytes(stages)
+                header.put(changed)
+                accepted = self.assert_same(bytes(changed)) is not None
+                self.assertEqual(accepted, form < 2 and length > 0, (length, form))
+
     def test_widths_and_codes_that_nobody_writes(self):
         rng = random.Random(7)
         shapes = [form << 5 | field for form in range(8) for field in (0, 15, 16, 17, 18, 23, 24, 25, 30, 31)]
