@@ -2,6 +2,7 @@
 #include "commands.hpp"
 #include "declared_type.hpp"
 #include "frame_file.hpp"
+#include "support/npy.hpp"
 #include "support/progress.hpp"
 
 #include <algorithm>
@@ -20,13 +21,6 @@ struct tensor_to_encode {
   const_bytes metadata;
   uint32_t row = 1;  // values per row
 };
-
-// Returns the number of values that lie next to each other in a row of an array: 1 or more. Rows of 2^32 - 1 values or
-// more are longer than a chunk, and have the same frames.
-uint32_t row_of(const std::vector<uint64_t>& shape, bool fortran_order) {
-  if (shape.empty()) return 1;
-  return static_cast<uint32_t>(std::clamp<uint64_t>(fortran_order ? shape.front() : shape.back(), 1, ~uint32_t{0}));
-}
 
 struct planned_frame {
   codec_choice codec;
@@ -120,7 +114,7 @@ void encode_npy(const encode_options& options, input from) {
                           .values = in.data(),
                           .base = {},
                           .metadata = bytes_of(in.header.prelude),
-                          .row = row_of(in.header.shape, in.header.fortran_order)};
+                          .row = row_length(in.header.shape, in.header.fortran_order)};
   if (options.codecs.codec_of(tensor.type).empty()) throw tensor.about.error(options.codecs.why_none(tensor.type));
   npy_file base;
   if (!options.base.empty()) {
@@ -209,7 +203,7 @@ void encode_safetensors(const encode_options& options, input from) {
                        .values = in.values(t),
                        .base = of_base[tensors.size()],
                        .metadata = {},
-                       .row = row_of(t.shape, false)});
+                       .row = row_length(t.shape)});
     if (options.codecs.codec_of(t.type()).empty())
       left_out.push_back(t.name.substr(0, 80) + " (" + t.dtype.substr(0, 20) + ")");
   }
