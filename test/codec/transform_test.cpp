@@ -3,6 +3,7 @@
 #include <tuck/codec/chain/chains.hpp>
 #include <tuck/codec/transform/delta.hpp>
 #include <tuck/codec/transform/rows.hpp>
+#include <tuck/frame/any_codec.hpp>
 #include <tuck/frame/host.hpp>
 
 #include <gtest/gtest.h>
@@ -205,6 +206,10 @@ TEST(rows, make_frames_of_repeated_rows_small) {
   EXPECT_EQ(max_frame_bytes(rows_zvc_huffman<float>(0), 1000), 0u);
   std::vector<std::byte> room(100'000);
   EXPECT_EQ(host::encode(rows_zvc_huffman<float>(0), values, room).code, status::invalid_argument);
+  any_codec<codec_list<zvc<untyped<4>>, rows_zvc_huffman<untyped<4>>>> chosen;
+  EXPECT_EQ(chosen.choose("rows+zvc+huffman", dtype::f32, 100u), status::ok);
+  chosen.visit([](const auto& codec) { EXPECT_EQ(codec.stages().at[0].small, 100u); });
+  EXPECT_EQ(chosen.choose("rows+zvc+huffman", dtype::f32, 0u), status::invalid_argument);
 }
 
 }  // namespace
