@@ -212,9 +212,13 @@ struct encode_settings {
 
   // Without a name: the codec of deltas.
   std::string name_of(dtype type) const { return codec.empty() ? tools::delta_codec(type) : codec; }
-  const std::shared_ptr<tools::chosen_codec>& codec_of(dtype type) {
+  const std::shared_ptr<tools::chosen_codec>& codec_of(dtype type, const std::vector<uint64_t>& shape) {
     auto& chosen = codecs[static_cast<size_t>(type)];
-    if (chosen == nullptr) chosen = codec_for(choice_of(name_of(type), mode, bound), type);
+    if (chosen == nullptr || (codec == tools::codec_with_rows && (last_type != type || last_shape != shape))) {
+      codec_choice choice = choice_of(name_of(type), mode, bound);
+      choice.row = tools::row_length(shape);
+      chosen = codec_for(choice, type);
+    }
     return chosen;
   }
   const std::string& prelude_of(dtype type, const std::vector<uint64_t>& shape) {
@@ -237,7 +241,7 @@ struct plan {
 
   plan(const array& x, encode_settings& how, bool is_delta) : values(x.all()), type(x.type(how.as, "the tensor")) {
     if (!tuck::aligned(values.data(), size_of(type))) check(status::misaligned, "the tensor");
-    codec = how.codec_of(type);
+    codec = how.codec_of(type, x.shape());
     metadata = how.prelude_of(type, x.shape());
     options.checksums = how.checksums;
     options.metadata = {reinterpret_cast<const std::byte*>(metadata.data()), metadata.size()};

@@ -336,6 +336,11 @@ std::vector<std::filesystem::path> npy_files(const std::string& directory) {
   return files;
 }
 
+uint32_t row_length(const std::vector<uint64_t>& shape, bool fortran_order) {
+  const uint64_t length = shape.empty() ? 1 : fortran_order ? shape.front() : shape.back();
+  return static_cast<uint32_t>(std::clamp<uint64_t>(length, 1, ~uint32_t{0}));
+}
+
 std::string shape_text(const std::vector<uint64_t>& shape) {
   if (shape.empty()) return "scalar";
   return joined(shape, "x");

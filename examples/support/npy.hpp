@@ -50,6 +50,10 @@ void write_npy(const std::string& path, dtype type, const std::vector<uint64_t>&
 // The .npy files of a directory, by name. Throws file_error where there is none.
 std::vector<std::filesystem::path> npy_files(const std::string& directory);
 
+// The values that lie next to each other in one row of an array: 1 or more. Rows of 2^32 - 1 values or more are longer
+// than any chunk, and count as so many.
+uint32_t row_length(const std::vector<uint64_t>& shape, bool fortran_order = false);
+
 // A shape as one shows it: "16x32x32x32", "scalar" where there are no dimensions.
 std::string shape_text(const std::vector<uint64_t>& shape);
 // An array as one shows it: "f32 16x32", "f32 16x32 in Fortran order".

@@ -5,6 +5,8 @@
 
 #include <tuck/host.hpp>
 
+#include <type_traits>
+
 namespace tuck::tools {
 
 // Lossless codecs are instantiated once per element size.
@@ -37,6 +39,7 @@ using program_codecs = joined_lists<
     over_floating_types<quantize>,
     over_all_types<zvc_huffman>,
     over_all_types<zvc_rle_huffman>,
+    over_all_types<rows_zvc_huffman>,
     over_all_types<delta_rle_bitpack>,
     over_floating_types<quantize_delta_huffman>
 >::type;
@@ -53,6 +56,8 @@ template <class Visitor> bool with_codec(const codec_choice& choice, dtype type,
     if (!holds<value_t<C>>(type) || stage_names(candidate.stages()) != choice.name) return false;
     if constexpr (tuck::is_lossy<C>)
       visitor(C(choice.bound));
+    else if constexpr (std::is_constructible_v<C, const uint32_t&>)
+      visitor(C(choice.row));
     else
       visitor(candidate);
     return true;

@@ -90,4 +90,8 @@ std::string_view codec_rules::without_device_deltas() const {
   return first([](std::string_view codec) { return !has_device_deltas(codec); });
 }
 
+bool codec_rules::has_rows() const {
+  return !first([](std::string_view codec) { return codec == codec_with_rows; }).empty();
+}
+
 }  // namespace tuck::tools

@@ -24,6 +24,8 @@ class codec_rules {
   // there is none.
   std::string_view lossy() const;
   std::string_view without_device_deltas() const;
+  // Returns whether a codec of the rules is codec_with_rows.
+  bool has_rows() const;
 
  private:
   void add(std::string_view type, std::string_view codec);

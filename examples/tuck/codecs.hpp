@@ -17,11 +17,15 @@ std::vector<std::string> codec_names();
 
 std::string stage_names(const stage_list& stages);
 
-// The name of a codec and, for lossy codecs, the error bound.
+// The name of a codec and its parameters: for lossy codecs the error bound, for chains with rows the row length.
 struct codec_choice {
   std::string name = "zvc";
   error_bound bound = error_bound::range_relative(1e-3);
+  uint32_t row = 1;  // in values, not 0
 };
+
+// The chain that takes a row length.
+inline constexpr const char* codec_with_rows = "rows+zvc+huffman";
 
 bool is_lossy(std::string_view codec);
 

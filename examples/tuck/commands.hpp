@@ -30,6 +30,7 @@ struct encode_options {
   std::string base;  // file with the base of a delta; empty: no delta
   codec_rules codecs{"zvc"};
   error_bound bound = codec_choice{}.bound;
+  uint32_t row = 0;            // row length in values, of chains with rows; 0: that of each tensor's shape
   bool chooses_codec = false;  // whether to use the default codec of deltas
   machine on = machine::host;
   dtype as = dtype::none;  // type that the integers of the file stand for; none: integers

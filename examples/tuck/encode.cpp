@@ -2,6 +2,7 @@
 #include "commands.hpp"
 #include "declared_type.hpp"
 #include "frame_file.hpp"
+#include "support/npy.hpp"
 #include "support/progress.hpp"
 
 #include <algorithm>
@@ -18,6 +19,7 @@ struct tensor_to_encode {
   const_bytes values;
   const_bytes base;  // base of a delta; else empty
   const_bytes metadata;
+  uint32_t row = 1;  // values per row
 };
 
 struct planned_frame {
@@ -43,7 +45,8 @@ void check_chunk_values(const encode_options& options, std::string_view codec, d
 }
 
 planned_frame plan(const encode_options& options, const tensor_to_encode& t) {
-  planned_frame plan{{std::string(options.codecs.codec_of(t.type)), options.bound}, {}, {}};
+  const uint32_t row = options.row != 0 ? options.row : t.row;
+  planned_frame plan{{std::string(options.codecs.codec_of(t.type)), options.bound, row}, {}, {}};
   plan.shape = {.chunk_values = options.chunk_values, .checksums = !options.no_checksums, .metadata = t.metadata};
   if (options.chooses_codec) {
     plan.codec.name = delta_codec(t.type);
@@ -110,7 +113,8 @@ void encode_npy(const encode_options& options, input from) {
                           .type = in.header.type,
                           .values = in.data(),
                           .base = {},
-                          .metadata = bytes_of(in.header.prelude)};
+                          .metadata = bytes_of(in.header.prelude),
+                          .row = row_length(in.header.shape, in.header.fortran_order)};
   if (options.codecs.codec_of(tensor.type).empty()) throw tensor.about.error(options.codecs.why_none(tensor.type));
   npy_file base;
   if (!options.base.empty()) {
@@ -198,7 +202,8 @@ void encode_safetensors(const encode_options& options, input from) {
                        .type = t.type(),
                        .values = in.values(t),
                        .base = of_base[tensors.size()],
-                       .metadata = {}});
+                       .metadata = {},
+                       .row = row_length(t.shape)});
     if (options.codecs.codec_of(t.type()).empty())
       left_out.push_back(t.name.substr(0, 80) + " (" + t.dtype.substr(0, 20) + ")");
   }

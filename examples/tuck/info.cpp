@@ -48,6 +48,9 @@ nlohmann::ordered_json result_digest_json(const frame_view& frame) {
   return frame.is_delta() ? nlohmann::ordered_json(digest_text(frame.result_digest())) : nullptr;
 }
 
+// Returns the row length in values, or 0 if the codec is no chain with rows.
+uint32_t row_of(const frame_header& h) { return h.stages.at[0].id == codec_id::rows ? h.stages.at[0].small : 0; }
+
 void print_json(const frame_file& frame, const std::string& path) {
   const frame_header& h = frame.header();
   nlohmann::ordered_json bound;  // null: lossless
@@ -63,6 +66,7 @@ void print_json(const frame_file& frame, const std::string& path) {
   }
   const nlohmann::ordered_json about = {{"codec", stage_names(h.stages)},
                                         {"error_bound", std::move(bound)},
+                                        {"row", row_of(h) != 0 ? nlohmann::ordered_json(row_of(h)) : nullptr},
                                         {"dtype", name(h.type)},
                                         {"shape", shape_of(frame, path)},
                                         {"values", h.value_count},
@@ -137,6 +141,7 @@ void print_summary(const frame_file& frame, const std::string& path) {
   print_field("file", printable(path));
   print_field("codec", stage_names(h.stages));
   if (const auto b = bound_of(h.stages)) print_field("error bound", bound_text(*b));
+  if (row_of(h) != 0) print_field("row", std::to_string(row_of(h)) + " values");
   print_field("tensor", std::string(name(h.type)) + " " + shape_text(shape_of(frame, path)));
   print_field("values", std::to_string(h.value_count) + ", " + std::to_string(raw_bytes(frame.view)) + " bytes");
   print_field("frame", std::to_string(h.frame_bytes) + " bytes");

@@ -83,6 +83,36 @@ std::string check_chunk_values(const std::string& text) {
   return whole && values != 0 && values % 32 == 0 ? "" : "must be a multiple of 32, not 0, and below 2^32";
 }
 
+void add_row(CLI::App& app, encode_options& options) {
+  const auto parsed = [](const std::string& text, uint32_t& row) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), row);
+    return error == std::errc() && end == text.data() + text.size() && row != 0;
+  };
+  const auto check = [parsed](const std::string& text) {
+    uint32_t row = 0;
+    return text == "auto" || parsed(text, row) ? "" : "must be auto, or a number that is not 0 and below 2^32";
+  };
+  const auto set = [&options, parsed](const std::string& text) {
+    if (!parsed(text, options.row)) options.row = 0;
+  };
+  const std::string chain = codec_with_rows;
+  app.add_option_function<std::string>("--row", set,
+                                       "Values per row, for --codec " + chain +
+                                           ", which this option chooses if there\n" +
+                                           "is no --codec; auto: the last dimension of the array")
+      ->check(CLI::Validator(check, ""))
+      ->default_str("auto")
+      ->type_name("N");
+}
+
+// Without --codec, --row chooses the codec.
+void choose_for_rows(const CLI::App& app, encode_options& options) {
+  if (app.count("--codec") == 0) options.codecs = codec_rules(codec_with_rows);
+  if (!options.codecs.has_rows())
+    throw usage_error(std::string("--row needs --codec ") + codec_with_rows + "; " +
+                      app.get_option("--codec")->as<std::string>() + " has no rows");
+}
+
 void add_error_bound(CLI::App& app, encode_options& options) {
   const auto positive = [](const std::string& text) {
     double value = 0;
@@ -127,7 +157,7 @@ void choose_for_delta(const CLI::App& app, encode_options& options) {
   if (options.on == machine::device)
     refuse("--base with --on device needs gaps, rle, steps or zvc", options.codecs.without_device_deltas());
   if (options.no_checksums) throw usage_error("--no-checksums is not for deltas, which are verified by checksums");
-  options.chooses_codec = app.count("--codec") == 0;
+  options.chooses_codec = app.count("--codec") + app.count("--row") == 0;
 }
 
 void add_encode(CLI::App& program, encode_options& options) {
@@ -157,6 +187,7 @@ void add_encode(CLI::App& program, encode_options& options) {
       ->type_name("NAME");
   add_base(app, options.base, "Encode a delta against this array, of the same type and shape");
   add_error_bound(app, options);
+  add_row(app, options);
   add_machine(app, options.on, options.threads);
   add_declared_type(app, options.as, "file");
   app.add_option("--chunk-values", options.chunk_values,
@@ -167,6 +198,7 @@ void add_encode(CLI::App& program, encode_options& options) {
                "Store no checksums of the values, which take 8 bytes per chunk");
   app.callback([&app, &options] {
     refuse_one_stream_twice({options.in, options.base});
+    if (app.count("--row") != 0) choose_for_rows(app, options);
     if (!options.base.empty()) choose_for_delta(app, options);
     run(encode, options)();
   });

@@ -13,6 +13,7 @@
 #include <tuck/codec/rle/rle_block.cuh>
 #include <tuck/codec/steps/steps_block.cuh>
 #include <tuck/codec/transform/delta_block.cuh>
+#include <tuck/codec/transform/rows_block.cuh>
 #include <tuck/codec/zvc/zvc_block.cuh>
 #include <tuck/core/version.hpp>
 #include <tuck/frame/block.cuh>

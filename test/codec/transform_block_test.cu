@@ -2,6 +2,7 @@
 #include "support/device.hpp"
 
 #include <tuck/codec/transform/delta_block.cuh>
+#include <tuck/codec/transform/rows_block.cuh>
 
 #include <algorithm>
 
@@ -10,7 +11,7 @@ namespace {
 
 // The first `count` values of a tile's bytes, transformed in shared memory; `out` gets the whole tile.
 template <class X, int Threads>
-__global__ void transform_tile(const std::byte* in, std::byte* out, uint32_t count, uint32_t form, bool inverse,
+__global__ void transform_tile(X x, const std::byte* in, std::byte* out, uint32_t count, uint32_t form, bool inverse,
                                uint32_t* chosen) {
   using block = block_transform<X, Threads>;
   using storage = typename block::TempStorage;
@@ -21,12 +22,12 @@ __global__ void transform_tile(const std::byte* in, std::byte* out, uint32_t cou
   TUCK_SHARED(tile, shared);
   copy_to_shared<Threads>(shared.bytes, {in, tile_bytes});
   device::sync_block();
-  chosen[threadIdx.x] = block(temp).choose_form(X{}, shared.bytes, count);
+  chosen[threadIdx.x] = block(temp).choose_form(x, shared.bytes, count);
   device::sync_block();
   if (inverse)
-    block(temp).invert(X{}, shared.bytes, count, form);
+    block(temp).invert(x, shared.bytes, count, form);
   else
-    block(temp).apply(X{}, shared.bytes, count, form);
+    block(temp).apply(x, shared.bytes, count, form);
   device::sync_block();
   copy_from_shared<Threads>({out, tile_bytes}, shared.bytes, tile_bytes);
 }
@@ -39,7 +40,7 @@ template <class X> class block_transforms : public ::testing::Test {
 
   // `from` becomes `to`; all behind it is `behind` and stays. All threads choose the form that the host chooses.
   template <int Threads>
-  static void expect_bytes(const void* from, const void* to, uint32_t count, uint32_t form, bool inverse,
+  static void expect_bytes(const X& x, const void* from, const void* to, uint32_t count, uint32_t form, bool inverse,
                            uint8_t behind) {
     const uint32_t used = count * uint32_t{sizeof(T)}, touched = (used + 3) / 4 * 4;
     std::vector<std::byte> in(tile_bytes, std::byte{behind});
@@ -47,24 +48,35 @@ template <class X> class block_transforms : public ::testing::Test {
     const device_stream stream;
     const device_array<std::byte> input(in, stream), output(tile_bytes);
     const device_array<uint32_t> chosen(Threads);
-    launch_on(stream, 1, Threads, transform_tile<X, Threads>, static_cast<const std::byte*>(input.data()),
+    launch_on(stream, 1, Threads, transform_tile<X, Threads>, x, static_cast<const std::byte*>(input.data()),
               output.data(), count, form, inverse, chosen.data());
     const auto out = output.download(stream);
-    const uint32_t expected = X{}.choose_form(span<const T>(reinterpret_cast<const T*>(in.data()), count));
+    const uint32_t expected = x.choose_form(span<const T>(reinterpret_cast<const T*>(in.data()), count));
     ASSERT_EQ(chosen.download(stream), std::vector<uint32_t>(Threads, expected));
     ASSERT_EQ(std::memcmp(out.data(), to, used), 0);
     for (uint32_t i = touched; i < tile_bytes; ++i) ASSERT_EQ(out[i], std::byte{behind}) << i;
   }
 
   template <int Threads> static void expect_scalar_bytes(const std::vector<T>& values) {
-    SCOPED_TRACE(std::to_string(values.size()) + " values, " + std::to_string(Threads) + " threads");
+    const X x = next();
+    SCOPED_TRACE(std::to_string(values.size()) + " values, " + std::to_string(Threads) + " threads, parameter " +
+                 std::to_string(x.stages().at[0].small));
     const auto count = static_cast<uint32_t>(values.size());
     std::vector<result> results(count * sizeof(T) / sizeof(result));
     for (uint32_t form = 0; form < X::forms; ++form) {
-      X{}.apply(values, results, form);
-      ASSERT_NO_FATAL_FAILURE(expect_bytes<Threads>(values.data(), results.data(), count, form, false, 0xa7));
-      ASSERT_NO_FATAL_FAILURE(expect_bytes<Threads>(results.data(), values.data(), count, form, true, 0xff));
+      x.apply(values, results, form);
+      ASSERT_NO_FATAL_FAILURE(expect_bytes<Threads>(x, values.data(), results.data(), count, form, false, 0xa7));
+      ASSERT_NO_FATAL_FAILURE(expect_bytes<Threads>(x, results.data(), values.data(), count, form, true, 0xff));
     }
+  }
+  // Rows of each length in turn: within a word, a thread's words and a chunk, and longer.
+  static X next() {
+    static uint32_t i = 0;
+    constexpr uint32_t lengths[] = {1, 2, 3, 5, 31, 32, 384, 1023, 4096, ~0u};
+    if constexpr (std::is_same_v<X, rows<T>>)
+      return X(lengths[i++ % std::size(lengths)]);
+    else
+      return X{};
   }
   static void expect_scalar_bytes(const std::vector<T>& values) {
     ASSERT_NO_FATAL_FAILURE(expect_scalar_bytes<128>(values));
@@ -73,9 +85,10 @@ template <class X> class block_transforms : public ::testing::Test {
   }
 };
 
-using block_transformed = std::conditional_t<
-    slow, ::testing::Types<delta<uint8_t>, delta<bf16>, delta<float>, delta<int64_t>>,
-    ::testing::Types<delta<uint8_t>, delta<int8_t>, delta<bf16>, delta<int32_t>, delta<float>, delta<int64_t>>>;
+using block_transformed =
+    std::conditional_t<slow, ::testing::Types<delta<uint8_t>, delta<bf16>, delta<float>, delta<int64_t>, rows<uint8_t>>,
+                       ::testing::Types<delta<uint8_t>, delta<int8_t>, delta<bf16>, delta<int32_t>, delta<float>,
+                                        delta<int64_t>, rows<uint8_t>, rows<bf16>, rows<float>, rows<double>>>;
 TYPED_TEST_SUITE(block_transforms, block_transformed);
 
 TYPED_TEST(block_transforms, give_the_scalar_transform_s_bytes) {

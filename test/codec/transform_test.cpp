@@ -1,6 +1,10 @@
 #include "support/tensors.hpp"
 
+#include <tuck/codec/chain/chains.hpp>
 #include <tuck/codec/transform/delta.hpp>
+#include <tuck/codec/transform/rows.hpp>
+#include <tuck/frame/any_codec.hpp>
+#include <tuck/frame/host.hpp>
 
 #include <gtest/gtest.h>
 
@@ -8,23 +12,25 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <random>
 
 namespace tuck::test {
 namespace {
 
 template <formed_transform X>
-std::vector<typename X::result_type> applied(const std::vector<typename X::value_type>& values, uint32_t form = 0) {
+std::vector<typename X::result_type> applied(const std::vector<typename X::value_type>& values, uint32_t form = 0,
+                                             const X& x = {}) {
   using result = typename X::result_type;
   std::vector<result> results(values.size() * sizeof(values[0]) / sizeof(result));
-  X{}.apply(values, results, form);
+  x.apply(values, results, form);
   return results;
 }
 
-template <formed_transform X> void expect_round_trip(const std::vector<typename X::value_type>& values) {
+template <formed_transform X> void expect_round_trip(const std::vector<typename X::value_type>& values, X x = {}) {
   for (uint32_t form = 0; form < X::forms; ++form) {
-    const auto results = applied<X>(values, form);
+    const auto results = applied(values, form, x);
     std::vector<typename X::value_type> restored(values.size());
-    X{}.invert(results, restored, form);
+    x.invert(results, restored, form);
     ASSERT_TRUE(same_bits(values, restored)) << values.size() << ", form " << form;
   }
 }
@@ -57,6 +63,10 @@ TYPED_TEST(transforms, give_every_bit_back) {
     const auto any = noise<TypeParam>(count, count);
     ASSERT_NO_FATAL_FAILURE(expect_round_trip<delta<TypeParam>>(some));
     ASSERT_NO_FATAL_FAILURE(expect_round_trip<delta<TypeParam>>(any));
+    for (const uint32_t length : {1u, 3u, 32u, 1000u, 4096u, ~0u}) {
+      ASSERT_NO_FATAL_FAILURE(expect_round_trip(some, rows<TypeParam>(length)));
+      ASSERT_NO_FATAL_FAILURE(expect_round_trip(any, rows<TypeParam>(length)));
+    }
   }
 }
 
@@ -130,6 +140,76 @@ TEST(delta, holds_for_every_pair_of_bytes) {
       ASSERT_EQ(applied<delta<uint8_t>>(values)[1], d < 0 ? -2 * d - 1 : 2 * d);
       ASSERT_NO_FATAL_FAILURE(expect_round_trip<delta<uint8_t>>(values));
     }
+}
+
+// -- rows
+
+TEST(rows, have_a_length_of_their_own_in_the_stage) {
+  const stage_list described = rows<float>(384).stages();
+  EXPECT_EQ(described, (stage_list{{{.id = codec_id::rows, .version = 1, .small = 384}}}));
+  rows<float> parsed;
+  EXPECT_EQ(rows<float>::from_stages(described, parsed), status::ok);
+  EXPECT_EQ(parsed.length(), 384u);
+  const auto answer = [&](auto change) {
+    stage_list changed = described;
+    change(changed.at[0]);
+    return rows<float>::from_stages(changed, parsed);
+  };
+  EXPECT_EQ(answer([](stage& s) { s.small = 1; }), status::ok);
+  EXPECT_EQ(answer([](stage& s) { s.small = ~0u; }), status::ok);
+  EXPECT_EQ(answer([](stage& s) { s.small = 0; }), status::bad_parameters);
+  EXPECT_EQ(answer([](stage& s) { s.mode = 1; }), status::bad_parameters);
+  EXPECT_EQ(answer([](stage& s) { s.large = 1; }), status::bad_parameters);
+  EXPECT_EQ(answer([](stage& s) { s.version = 2; }), status::bad_version);
+  EXPECT_EQ(answer([](stage& s) { s.id = codec_id::delta; }), status::codec_mismatch);
+}
+
+TEST(rows, are_xored_with_the_row_above) {
+  const std::vector<uint8_t> values{1, 2, 3, 1, 2, 7, 255};
+  EXPECT_EQ(applied(values, 0, rows<uint8_t>(3)), (std::vector<uint8_t>{1, 2, 3, 0, 0, 4, 254}));
+  EXPECT_EQ(applied(values, 1, rows<uint8_t>(3)), values);
+  for (const uint32_t length : {7u, 8u, ~0u}) EXPECT_EQ(applied(values, 0, rows<uint8_t>(length)), values);
+}
+
+TEST(rows, are_as_they_are_unless_an_eighth_more_becomes_zero) {
+  std::vector<uint16_t> values(800);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<uint16_t>(i + 1);
+  const auto form = [&] { return rows<uint16_t>(10).choose_form(values); };
+  EXPECT_EQ(form(), rows<uint16_t>::as_they_are);
+  for (size_t i = 0; i < 99; ++i) values[501 + i] = values[491 + i];
+  EXPECT_EQ(form(), rows<uint16_t>::as_they_are);
+  values[10] = values[0];
+  EXPECT_EQ(form(), rows<uint16_t>::exclusive_or);
+  for (size_t i = 0; i < 100; ++i) values[600 + i] = 0;  // ten of them have no zero above
+  EXPECT_EQ(form(), rows<uint16_t>::as_they_are);
+  EXPECT_EQ(rows<uint16_t>(800).choose_form(values), rows<uint16_t>::as_they_are);
+}
+
+// Rows that repeat, of a length that divides neither chunk nor tensor, and one that is longer than a chunk.
+TEST(rows, make_frames_of_repeated_rows_small) {
+  std::vector<float> values(20'011);
+  std::mt19937_64 random(7);
+  std::normal_distribution<float> normal;
+  for (size_t i = 0; i < values.size(); ++i) values[i] = i % 7000 < 100 ? normal(random) : values[i - 100];
+  const auto size = [&](const auto& codec) {
+    std::vector<std::byte> frame(max_frame_bytes(codec, values.size()));
+    const outcome done = host::encode(codec, values, frame);
+    EXPECT_EQ(done.code, status::ok);
+    std::vector<float> restored(values.size());
+    EXPECT_TRUE(host::decode(rows_zvc_huffman<float>{}, {frame.data(), done.bytes}, restored)) << "any length decodes";
+    EXPECT_TRUE(same_bits(values, restored));
+    return done.bytes;
+  };
+  const uint64_t without = size(rows_zvc_huffman<float>(4096));
+  EXPECT_LT(size(rows_zvc_huffman<float>(100)), without / 15);
+  EXPECT_EQ(size(rows_zvc_huffman<float>(5000)), without);
+  EXPECT_EQ(max_frame_bytes(rows_zvc_huffman<float>(0), 1000), 0u);
+  std::vector<std::byte> room(100'000);
+  EXPECT_EQ(host::encode(rows_zvc_huffman<float>(0), values, room).code, status::invalid_argument);
+  any_codec<codec_list<zvc<untyped<4>>, rows_zvc_huffman<untyped<4>>>> chosen;
+  EXPECT_EQ(chosen.choose("rows+zvc+huffman", dtype::f32, 100u), status::ok);
+  chosen.visit([](const auto& codec) { EXPECT_EQ(codec.stages().at[0].small, 100u); });
+  EXPECT_EQ(chosen.choose("rows+zvc+huffman", dtype::f32, 0u), status::invalid_argument);
 }
 
 }  // namespace

@@ -45,6 +45,49 @@ TEST_F(Cli, chains_go_by_the_names_of_their_stages) {
   }
 }
 
+// By the shape, by a number that divides nothing, and by one that is longer than a chunk.
+TEST_F(Cli, rows_are_as_long_as_the_shape_says_or_the_option) {
+  std::string rows = sparse_data(4 * 100);
+  while (rows.size() < 4 * 100 * 100) rows += rows.substr(0, 4 * 100);
+  const auto size = [&](const std::string& shape, const arguments& options, const std::string& descr = "<f4") {
+    expect_round_trip(npy(dict(descr, shape), rows), options);
+    EXPECT_EQ(info_json()["codec"], "rows+zvc+huffman");
+    const std::string of_the_host = scratch::read(frame);
+    arguments words{"encode", "--on", "device", in, frame};
+    words.insert(words.end(), options.begin(), options.end());
+    expect_ok(words);
+    EXPECT_EQ(scratch::read(frame), of_the_host);
+    return of_the_host.size();
+  };
+  const auto by_shape = size("(2, 50, 100)", {"--row", "auto"});
+  EXPECT_EQ(info_json()["row"], 100);
+  EXPECT_NE(tuck_cli({"info", frame}).out.find("\nrow          100 values\n"), std::string::npos);
+  EXPECT_EQ(size("(2, 50, 100)", {"--codec", "rows+zvc+huffman"}), by_shape);
+  EXPECT_EQ(size("(10000,)", {"--codec", "*=rows+zvc+huffman", "--row", "100"}), by_shape);
+  EXPECT_EQ(size("(200, 100)", {"--row", "auto"}, "<u2"), size("(200, 100)", {"--row", "100"}, "<u2"));
+  const auto longer = size("(10000,)", {"--row", "auto"});
+  EXPECT_EQ(info_json()["row"], 10000);
+  EXPECT_EQ(size("(10000,)", {"--row", "4294967295"}), longer);
+  EXPECT_LT(by_shape, longer / 4);
+  EXPECT_LT(size("(100, 100)", {"--row", "200"}), longer / 2);
+  EXPECT_GE(size("(100, 100)", {"--row", "103"}), longer);
+}
+
+TEST_F(Cli, rows_that_are_none_are_bad_usage) {
+  scratch::write(in, npy(dict("<f4", "(1000,)"), sparse_data(4000)));
+  for (const char* row : {"0", "-1", "1x", "", "4294967296", "shape"}) {
+    const answer a = tuck_cli({"encode", "--row", row, in, frame});
+    EXPECT_EQ(a.code, 2) << row;
+    EXPECT_NE(a.err.find("--row: must be auto, or a number that is not 0 and below 2^32"), std::string::npos) << a.err;
+  }
+  const answer a = tuck_cli({"encode", "--row", "8", "--codec", "zvc", in, frame});
+  EXPECT_EQ(a.code, 2);
+  EXPECT_EQ(a.err, "tuck: --row needs --codec rows+zvc+huffman; zvc has no rows\n");
+  EXPECT_EQ(dir.names(), arguments{"in.npy"});
+  for (const auto& [shape, bytes] : {std::pair{"()", 4}, std::pair{"(0, 3)", 0}, std::pair{"(3, 0)", 0}})
+    expect_round_trip(npy(dict("<f4", shape), std::string(static_cast<size_t>(bytes), 'x')), {"--row", "auto"});
+}
+
 class Quantizing : public Cli, public ::testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(alone_and_in_chains, Quantizing, ::testing::Values("quantize", "quantize+delta+zvc+huffman"));
 

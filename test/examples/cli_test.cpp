@@ -166,9 +166,9 @@ TEST_F(Cli, info_json_has_exactly_its_keys_and_true_offsets) {
 
   std::set<std::string> keys;
   for (const auto& [key, value] : about.items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"codec", "error_bound", "dtype", "shape", "values", "raw_bytes", "frame_bytes",
-                                         "ratio", "chunk_values", "alignment", "checksums", "base_digest",
-                                         "result_digest", "metadata_bytes", "chunks"}));
+  EXPECT_EQ(keys, (std::set<std::string>{"codec", "error_bound", "row", "dtype", "shape", "values", "raw_bytes",
+                                         "frame_bytes", "ratio", "chunk_values", "alignment", "checksums",
+                                         "base_digest", "result_digest", "metadata_bytes", "chunks"}));
   EXPECT_TRUE(about["base_digest"].is_null());
   EXPECT_TRUE(about["error_bound"].is_null());
   EXPECT_EQ(about["codec"], "zvc");

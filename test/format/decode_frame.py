@@ -28,12 +28,12 @@ DTYPES = {
     12: Dtype("f64", 8, "<f8", 52), 13: Dtype("f8e4m3", 1, "|u1", 3), 14: Dtype("f8e5m2", 1, "|u1", 2),
 }  # fmt: skip
 
-ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, GAPS, EXPONENTS, STEPS = (
-    1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13
+ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, GAPS, EXPONENTS, STEPS, ROWS = (
+    1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14
 )
 SPLITTERS = (ZVC, RLE, RLE_ZERO, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
-FORMS = {DELTA: 3}  # of transforms that have several
+FORMS = {DELTA: 3, ROWS: 2}  # of transforms that have several
 ZERO_FORMS = 3  # of zvc as the first stage of a chain: no zero is negative, each has a sign, all are negative
 NOT_SPLIT = (0xFFFF, 0x3FFF)  # what the record of a splitter has that was done without, beside the form
 HEADER = struct.Struct("<HBBIIQQQ")  # behind the magic number, before the stages
@@ -150,6 +150,8 @@ def decode_chain(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> 
                 values = lossless.sign_zeros(values, side[:signs] if step.form == 1 else None, joined[:size], zeros, width)
         elif step.stage.id == DELTA:
             values = lossless.undo_delta(values, width, step.form)
+        elif step.stage.id == ROWS:
+            values = lossless.undo_rows(values, width, step.form, step.stage.small)
     return values
 
 
@@ -190,13 +192,16 @@ def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
     require(stages == used + [Stage(0, 0, 0, 0, 0)] * (4 - len(used)), "header: unused stages are not zero")
     *before, last = (stage.id for stage in used)
     fits = last in (ZVC, RLE, RLE_ZERO, BITPACK, HUFFMAN, GAPS) or (last in (QUANTIZE, DEFLATE, EXPONENTS, STEPS) and not before)
-    fits = fits and all(i == DELTA or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
+    fits = fits and all(i in FORMS or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
     fits = fits and (last not in (EXPONENTS, STEPS) or (dtype.mantissa > 0 and dtype.width <= 4))
     require(fits, f"the codec {before + [last]} is unknown")
     for stage in used:
         require(stage.version == 1, f"codec {stage.id}: version {stage.version} is unknown")
         if stage.id in (QUANTIZE, QUANTIZE_CODES):
             quantize.rule_of(dtype, *stage[2:], predictors=2 if stage.id == QUANTIZE else 1)
+        elif stage.id == ROWS:
+            fits = stage.mode == 0 and stage.small > 0 and stage.large == 0
+            require(fits, f"codec {stage.id}: it has no such parameters")
         else:
             modes = 2 if stage.id == BITPACK else 1  # of bitpack the predictor
             require(stage.mode < modes and stage[3:] == (0, 0), f"codec {stage.id}: it has no such parameters")

@@ -38,12 +38,15 @@ TYPES = {dtype.name: dtype for dtype in decode_frame.DTYPES.values()}
 CHUNK = 256
 SIZES = (0, 1, 31, 32, 33, CHUNK - 1, CHUNK, CHUNK + 1)
 BOUNDS = [(mode, bound) for bound in ("1e-3", "1e-1", "1e-6") for mode in ("absolute", "range", "pointwise")]
+ROWS = ("1", "3", "100", "auto")
 DAMAGED_FRAMES = 1200 * (10 if os.environ.get("TUCK_LONG") else 1)
 TUCK = os.environ.get("TUCK_CLI", "")
 CODECS = {}  # by name, the types that they take; the program says
 
 
-def bound_options(codec, i):
+def parameters(codec, i):
+    if codec.startswith("rows"):
+        return "--row", ROWS[i % len(ROWS)]
     mode, bound = BOUNDS[i % len(BOUNDS)]
     return ("--bound", mode, "--error-bound", bound) if "quantize" in codec else ()
 
@@ -253,7 +256,8 @@ class Sound(FrameTest):
         cases = []
         for codec, dtype in ((codec, dtype) for codec, types in self.codecs().items() for dtype in types):
             rng, chunk = random.Random(codec + dtype.name), ("--chunk-values", str(CHUNK))
-            bounds = [bound_options(codec, i) for i in range(len(BOUNDS) if "quantize" in codec else 1)]
+            bounds = [parameters(codec, i) for i in range(len(BOUNDS) if "quantize" in codec else len(ROWS))]
+            bounds = bounds[: None if bounds[0] else 1]
             for i, size in enumerate(SIZES):
                 values, sums = rng.choice(PATTERNS)(rng, dtype, size), ("--no-checksums",) if i % 5 == 2 else ()
                 cases.append((codec, dtype, values, *chunk, *bounds[i % len(bounds)], *sums))
@@ -276,7 +280,7 @@ class Sound(FrameTest):
         for i, file in enumerate(files):
             data = file.read_bytes()
             values = unpack(data[10 + unpack(data[8:10], 2)[0] :], 4)
-            cases += [(codec, f32, values, *bound_options(codec, i)) for codec in self.codecs_for(f32)]
+            cases += [(codec, f32, values, *parameters(codec, i)) for codec in self.codecs_for(f32)]
         self.compare(cases)
 
     def test_without_metadata(self):
@@ -513,6 +517,24 @@ class Handmade(FrameTest):
                     accepted = self.assert_same(bytes(changed)) is not None
                     self.assertEqual(accepted, form == own_form or {form, own_form} == {0, 2}, (codec, form, own_form))
 
+    def test_forms_and_lengths_of_rows(self):
+        """Either form, and any length but 0, whatever the encoder took."""
+        bf16, rng = TYPES["bf16"], random.Random(9)
+        options = ("--row", "40", "--no-checksums", "--chunk-values", "640")
+        for values in (sparse(rng, bf16, 640), sparse(rng, bf16, 40) * 16):
+            frame, _ = self.encode("rows+zvc+huffman", bf16, values, *options)
+            ((start, size),) = payloads_of(without_metadata(frame))
+            for length, form in itertools.product((0, 1, 39, 640, 2**32 - 1), range(4)):
+                changed = bytearray(without_metadata(frame))
+                changed[start + size - 3] = changed[start + size - 3] & 0x3F | form << 6
+                header = Header(changed)
+                stages = bytearray(header.stages)
+                struct.pack_into("<I", stages, 4, length)
+                header.stages = bytes(stages)
+                header.put(changed)
+                accepted = self.assert_same(bytes(changed)) is not None
+                self.assertEqual(accepted, form < 2 and length > 0, (length, form))
+
     def test_widths_and_codes_that_nobody_writes(self):
         rng = random.Random(7)
         shapes = [form << 5 | field for form in range(8) for field in (0, 15, 16, 17, 18, 23, 24, 25, 30, 31)]
@@ -608,7 +630,7 @@ class Damaged(FrameTest):
             for i in range(len(BOUNDS)):
                 options = ["--chunk-values", rng.choice(("64", "160"))] + ["--no-checksums"] * (i % 3 != 0)
                 dtype, pattern = rng.choice(types), rng.choice((mixed, sparse, clustered, smooth, small, special))
-                frame, _ = self.encode(codec, dtype, pattern(rng, dtype, 400), *options, *bound_options(codec, i))
+                frame, _ = self.encode(codec, dtype, pattern(rng, dtype, 400), *options, *parameters(codec, i))
                 yield codec, without_metadata(frame)
 
     def test_both_refuse_the_same(self):

@@ -173,7 +173,7 @@ TEST(golden_set, every_file_belongs_to_a_case) {
   }
   EXPECT_EQ(found, expected);
   EXPECT_EQ(golden_digests().size(), golden_cases().size());
-  EXPECT_LT(size, 220u << 10);
+  EXPECT_LT(size, 228u << 10);
 }
 
 // A new codec or chain is in none of them, until golden frames of it are written.
@@ -205,6 +205,7 @@ TEST(golden_set, every_codec_has_frames) {
   // The chains of the library are those that the program knows.
   const std::map<std::string, std::string> chains{{"zvc_huffman", "zvc+huffman"},
                                                   {"zvc_rle_huffman", "zvc+rle+huffman"},
+                                                  {"rows_zvc_huffman", "rows+zvc+huffman"},
                                                   {"quantize_delta_huffman", "quantize+delta+zvc+huffman"},
                                                   {"delta_rle_bitpack", "delta+rle+bitpack"}};
   const std::string header = text_of(folder / "../../../include/tuck/codec/chain/chains.hpp");

@@ -1,4 +1,4 @@
-"""Chunks of zvc, rle, bitpack, exponents, gaps and steps, and the transform delta: the headers codec/*/*.hpp have their formats.
+"""Chunks of zvc, rle, bitpack, exponents, gaps and steps, and the transforms delta and rows: the headers codec/*/*.hpp have their formats.
 
 What keeps some values as they are returns the values, and how many bytes stand before those kept.
 """
@@ -84,6 +84,14 @@ def undo_delta(data: bytes, width: int, form: int) -> bytes:
         return data
     values = (unzigzag(z) for z in unpack(data, width))
     return pack([value % 2 ** (8 * width) for value in (accumulate(values) if form == 0 else values)], width)
+
+
+def undo_rows(data: bytes, width: int, form: int, row: int) -> bytes:
+    """Restores values from their XOR with those one row above (form 0), or as they are (1)."""
+    values = list(unpack(data, width))
+    for i in range(row, len(values) if form == 0 else 0):
+        values[i] ^= values[i - row]
+    return pack(values, width)
 
 
 # Gaps, and steps from a base

@@ -82,20 +82,22 @@ enum class codec_id : uint16_t {
   gaps = 11,
   exponents = 12,
   steps = 13,
+  rows = 14,
   custom = 0x8000,
 };
 
 /// Returns the name of a codec, as the program `tuck` takes it; "custom" or "unknown" for other ids.
 TUCK_HD constexpr const char* name(codec_id id) noexcept {
-  constexpr const char* names[] = {"none",  "zvc",     "rle",      "rle-zero", "quantize", "deflate",   "unknown",
-                                   "delta", "bitpack", "quantize", "huffman",  "gaps",     "exponents", "steps"};
-  if (id <= codec_id::steps) return names[static_cast<uint16_t>(id)];
+  constexpr const char* names[] = {"none",    "zvc",     "rle",       "rle-zero", "quantize",
+                                   "deflate", "unknown", "delta",     "bitpack",  "quantize",
+                                   "huffman", "gaps",    "exponents", "steps",    "rows"};
+  if (id <= codec_id::rows) return names[static_cast<uint16_t>(id)];
   return id >= codec_id::custom ? "custom" : "unknown";
 }
 
 /// One stage of a codec, as frame headers store it, without gaps between the fields. The codec defines what its
 /// parameters mean; unused parameters are zero. All versions are 1. Of the library's codecs only quantize
-/// (quantize/quantize.hpp) and bitpack have parameters.
+/// (quantize/quantize.hpp), bitpack and rows have parameters.
 struct stage {
   codec_id id = codec_id::none;  ///< which codec
   uint8_t version = 0;           ///< version of the codec's format

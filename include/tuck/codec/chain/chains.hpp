@@ -7,6 +7,7 @@
 #include <tuck/codec/quantize/quantize.hpp>
 #include <tuck/codec/rle/rle.hpp>
 #include <tuck/codec/transform/delta.hpp>
+#include <tuck/codec/transform/rows.hpp>
 #include <tuck/codec/zvc/zvc.hpp>
 
 namespace tuck::inline TUCK_ABI {
@@ -19,6 +20,10 @@ template <element T> using zvc_huffman = chain<zvc<T>, huffman<T>>;
 /// For sparse activations with repeated values, such as a background. Lossless. Like zvc_huffman, but of each run of
 /// equal values only the first is kept.
 template <element T> using zvc_rle_huffman = chain<zvc<T>, rle<T>, huffman<T>>;
+
+/// For rows that repeat, such as the gradient of mean pooling. Lossless. Like zvc_huffman, after the XOR with the row
+/// above in the chunks where it makes zeros. Construct it with the row length in values: rows_zvc_huffman<T>(n).
+template <element T> using rows_zvc_huffman = chain<rows<T>, zvc<T>, huffman<T>>;
 
 /// For tensors that tolerate an error. Quantizes values, takes differences of neighbours in the chunks where they are
 /// smaller than the values, and Huffman-codes the non-zero results and, with a code of its own, their mask. Related to
