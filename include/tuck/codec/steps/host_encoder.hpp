@@ -9,42 +9,9 @@
 
 namespace tuck::inline TUCK_ABI::steps_format {
 
-/// Makes the gaps of a list from the zeros before each one of a string.
-class gap_writer {
- public:
-  gap_writer() = default;
-  gap_writer(const list& of, uint16_t* to) noexcept : to_(to), remainder_(of.remainder), inverted_(of.inverted) {}
-
-  /// Adds zeros and a one.
-  void add(uint32_t zeros) noexcept {
-    if (!inverted_) return put(zeros);
-    end(zeros);
-    ++run_;
-  }
-  /// Adds zeros.
-  void end(uint32_t zeros) noexcept {
-    if (!inverted_ || zeros == 0) return;
-    put(run_);
-    for (run_ = 0; zeros > 1; --zeros) put(0);
-  }
-  /// Returns the sum of the quotients.
-  uint64_t quotients() const noexcept { return quotients_; }
-
- private:
-  void put(uint32_t gap) noexcept {
-    *to_++ = static_cast<uint16_t>(gap);
-    quotients_ += gap >> remainder_;
-  }
-
-  uint16_t* to_ = nullptr;
-  uint64_t quotients_ = 0;
-  uint32_t remainder_ = 0, run_ = 0;  // ones since the last zero
-  bool inverted_ = false;
-};
-
-/// Returns the threshold for `count` values. `changed`: a mask of those that change.
+/// Returns the threshold for `count` values. `changed`: the places of those that change.
 template <floating_element T>
-uint32_t best_threshold(const base_of_chunk<T>& base, uint32_t count, const std::byte* changed) noexcept {
+uint32_t best_threshold(const base_of_chunk<T>& base, uint32_t count, span<const uint16_t> changed) noexcept {
   constexpr uint32_t fields = exponent_fields<T>;
   // How many values, and changed values, have exponent e or more. Neighbours count apart, so that one need not wait for
   // the other.
@@ -57,9 +24,7 @@ uint32_t best_threshold(const base_of_chunk<T>& base, uint32_t count, const std:
     count_sample(begin, values);
     count_sample(begin + sample_group, others);
   }
-  for (uint32_t begin = 0; begin < count; begin += mask_window)
-    for (auto left = load_unaligned<uint32_t>(changed + begin / 8); left != 0; left &= left - 1)
-      ++changes[exponent_of<T>(base.at(begin + static_cast<uint32_t>(std::countr_zero(left))))];
+  for (const uint16_t i : changed) ++changes[exponent_of<T>(base.at(i))];
   uint32_t top = 0, sum = 0, changed_sum = 0;
   for (uint32_t e = fields; e-- != 0;) {
     sum += values[e] + others[e];
@@ -82,17 +47,16 @@ template <floating_element T, uint32_t Most> class host_encoder {
   using word = bits_t<T>;
 
  public:
-  /// Returns the size of the encoded chunk in bytes.
-  uint64_t measure(span<const T> of, span<const T> base_values) noexcept {
+  /// Returns the size of the encoded chunk in bytes. For CPUs with the instructions of Cpu.
+  template <class Cpu> uint64_t measure(Cpu, span<const T> of, span<const T> base_values) noexcept {
     const base_of_chunk<T> base{base_values};
     const auto count = static_cast<uint32_t>(of.size());
     std::byte changed[Most / 8];
     changes_ = masks_of(of, ones::non_zeros, changed);
-    threshold_ = changes_ == 0 ? 0 : best_threshold(base, count, changed);
-    class_masks<T, Most> of_class;
-    of_class.find(base, count, threshold_);
-    count_changes(of_class, changed, count);
-    find_steps(of, base, of_class, changed);
+    find_places<Cpu>(changed, count, gaps_);  // there until there are gaps
+    threshold_ = changes_ == 0 ? 0 : best_threshold(base, count, {gaps_, changes_});
+    find_steps<Cpu>(of, base, changed);
+    find_signs();
     find_magnitudes();
     return ceil_div(bits(), uint64_t{8});
   }
@@ -101,12 +65,7 @@ template <floating_element T, uint32_t Most> class host_encoder {
     bit_writer out(to);
     for_header([&](uint32_t x, uint32_t width) { out.put(x, width); });
     for_gaps([&](uint32_t gap, uint32_t r) { out.put(gap & low_mask(r), r); });
-    for (uint32_t i = 0; i < changes_; i += 64) {
-      const uint32_t some = changes_ - i < 64 ? changes_ - i : 64;
-      uint64_t signs = 0;
-      for (uint32_t k = 0; k < some; ++k) signs |= uint64_t{is_negative<T>(step_[i + k])} << k;
-      out.put(signs, some);
-    }
+    for (uint32_t i = 0; i < changes_; i += 64) out.put(signs_[i / 64], changes_ - i < 64 ? changes_ - i : 64);
     for_gaps([&](uint32_t gap, uint32_t r) { rice::put_unary(out, gap >> r); });
     for_extras([&](uint64_t, uint32_t below) { rice::put_unary(out, below - order_); });
     for_extras([&](uint64_t x, uint32_t below) { out.put(x ^ uint64_t{1} << below, below); });
@@ -114,70 +73,85 @@ template <floating_element T, uint32_t Most> class host_encoder {
   }
 
  private:
-  using masks = class_masks<T, Most>;
-
-  void set_list(uint32_t row, uint32_t c, uint32_t length) noexcept {
-    lists_[row][c] = list::of(ones_[row][c], length);
-    gaps_of_[row][c] = gap_writer(lists_[row][c], gaps_ + gap_count_);
-    gap_count_ += lists_[row][c].entries;
+  // Makes the list of a string of `length` bits from the places of its ones.
+  void set_list(uint32_t row, uint32_t c, const uint16_t* places, uint32_t count, uint32_t length) noexcept {
+    ones_[row][c] = count;
+    const list l = lists_[row][c] = list::of(count, length);
+    uint16_t* const gaps = gaps_ + gap_count_;
+    gap_count_ += l.entries;
+    if (l.inverted) {
+      uint32_t made = 0;
+      for (uint32_t i = 0, next = 0, run = 0; made < l.entries; ++i, ++next, ++run)
+        for (const uint32_t end = i < count ? places[i] : length; next < end; ++next)
+          gaps[made++] = static_cast<uint16_t>(std::exchange(run, 0));
+    } else if (count != 0) {
+      gaps[0] = places[0];
+      for (uint32_t i = 1; i < count; ++i) gaps[i] = static_cast<uint16_t>(places[i] - places[i - 1] - 1);
+    }
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < l.entries; ++i) sum += uint32_t{gaps[i]} >> l.remainder;
+    quotients_ += sum;
   }
-  void count_changes(const masks& of_class, const std::byte* changed, uint32_t count) noexcept {
-    for (uint32_t begin = 0; begin < count; begin += mask_window)
-      if (const auto any = load_unaligned<uint32_t>(changed + begin / 8); any != 0) {
-        const auto w = of_class.at(begin, count);
-        for (uint32_t c = 0; c < classes; ++c) ones_[0][c] += popcount(w.of_class(c) & any);
-      }
-    for (uint32_t c = 0; c < classes; ++c) set_list(0, c, of_class.values[c]);
-  }
 
-  // Finds the steps, class by class, and the gaps of row 0.
-  void find_steps(span<const T> of, const base_of_chunk<T>& base, const masks& of_class,
-                  const std::byte* changed) noexcept {
+  // Finds the steps, class by class, and the lists of row 0.
+  template <class Cpu>
+  void find_steps(span<const T> of, const base_of_chunk<T>& base, const std::byte* changed) noexcept {
     const auto count = static_cast<uint32_t>(of.size());
-    uint32_t step_at[classes], values_up_to[classes + 1] = {}, next[classes] = {};
-    for (uint32_t c = 0, first = 0; c < classes; ++c) step_at[c] = std::exchange(first, first + ones_[0][c]);
-    for (uint32_t begin = 0; begin < count; begin += mask_window) {
-      const auto w = of_class.at(begin, count);
-      for (auto left = load_unaligned<uint32_t>(changed + begin / 8); left != 0; left &= left - 1) {
-        const auto bit = static_cast<uint32_t>(std::countr_zero(left));
-        const uint32_t c = w.class_of(bit);
-        const uint32_t at = values_up_to[c + 1] - values_up_to[c] + popcount(w.of_class(c) & low_mask(bit));
-        gaps_of_[0][c].add(at - next[c]);
-        next[c] = at + 1;
-        const word s = step_[step_at[c]++] = step_of<T>(bits_at(of.data(), begin + bit), base.at(begin + bit));
-        const uint32_t magnitude = magnitude_of<T>(s);
-        ones_[1][c] += magnitude > 1;
-        ones_[2][c] += magnitude > 2;
+    class_masks<T, Most> masks;
+    masks.find(base, count, threshold_);
+    uint64_t values[Most / 64][classes];  // masks of the values of each class
+    uint16_t before[Most / 64][classes];  // how many of them are before each mask
+    uint32_t sums[classes] = {};
+    for (uint32_t w = 0; w < ceil_div(count, 64u); ++w)
+      for (uint32_t c = 0; c < classes; ++c) {
+        values[w][c] = masks.of_class(c, 64 * w, count);
+        before[w][c] = static_cast<uint16_t>(sums[c]);
+        sums[c] += Cpu::popcount(values[w][c]);
+        ones_[0][c] += Cpu::popcount(values[w][c] & load_unaligned<uint64_t>(changed + 8 * w));
       }
-      for (uint32_t c = 1; c <= classes; ++c) values_up_to[c] += popcount(w.mask[c]);
+    uint32_t first[classes] = {}, next[classes];
+    for (uint32_t c = 0, sum = 0; c < classes; ++c) first[c] = next[c] = std::exchange(sum, sum + ones_[0][c]);
+    for (uint32_t k = 0; k < changes_; ++k) {
+      const uint32_t i = gaps_[k], w = i / 64, c = class_of(exponent_of<T>(base.at(i)), threshold_), at = next[c]++;
+      places_[at] = static_cast<uint16_t>(before[w][c] + Cpu::popcount(values[w][c] & ((uint64_t{1} << i % 64) - 1)));
+      step_[at] = step_of<T>(bits_at(of.data(), i), base.at(i));
     }
-    for (uint32_t c = 0; c < classes; ++c) gaps_of_[0][c].end(of_class.values[c] - next[c]);
+    for (uint32_t c = 0; c < classes; ++c) set_list(0, c, places_ + first[c], ones_[0][c], sums[c]);
   }
-  // Finds the gaps of rows 1 and 2, and the extras.
-  void find_magnitudes() noexcept {
-    for (uint32_t row = 1; row < rows; ++row)
-      for (uint32_t c = 0; c < classes; ++c) set_list(row, c, ones_[row - 1][c]);
-    uint32_t i = 0, widths = 0;
-    for (uint32_t c = 0; c < classes; ++c) {
-      uint32_t zeros = 0, zeros_of_2 = 0;
-      for (const uint32_t end = i + ones_[0][c]; i < end; ++i) {
-        const uint32_t magnitude = magnitude_of<T>(step_[i]);
-        if (magnitude == 1) {
-          ++zeros;
-          continue;
-        }
-        gaps_of_[1][c].add(std::exchange(zeros, 0));
-        if (magnitude == 2) {
-          ++zeros_of_2;
-          continue;
-        }
-        gaps_of_[2][c].add(std::exchange(zeros_of_2, 0));
-        extra_[extras_++] = static_cast<word>(magnitude - 3);
-        widths += tuck::bit_width(magnitude - 3);
+  // Takes the signs off the steps.
+  void find_signs() noexcept {
+    for (uint32_t i = 0; i < changes_; i += 64) {
+      uint64_t signs = 0;
+      for (uint32_t k = 0; k < 64 && i + k < changes_; ++k) {
+        signs |= uint64_t{is_negative<T>(step_[i + k])} << k;
+        step_[i + k] = magnitude_of<T>(step_[i + k]);
       }
-      gaps_of_[1][c].end(zeros);
-      gaps_of_[2][c].end(zeros_of_2);
+      signs_[i / 64] = signs;
     }
+  }
+  // Finds the lists of rows 1 and 2, and the extras.
+  void find_magnitudes() noexcept {
+    const word* from = step_;
+    word* to = step_;  // of each row, the magnitudes at its ones take the place of what is no longer needed
+    for (uint32_t row = 1; row < rows; ++row) {
+      from = to = step_;
+      for (uint32_t c = 0; c < classes; ++c) {
+        const uint32_t length = ones_[row - 1][c];
+        uint32_t found = 0;
+        for (uint32_t i = 0; i < length; ++i) {
+          const word magnitude = from[i];
+          places_[found] = static_cast<uint16_t>(i);
+          to[found] = magnitude;
+          found += magnitude > row;
+        }
+        set_list(row, c, places_, found, length);
+        from += length;
+        to += found;
+      }
+    }
+    extras_ = static_cast<uint32_t>(to - step_);
+    uint32_t widths = 0;
+    for (uint32_t i = 0; i < extras_; ++i) widths += tuck::bit_width(uint32_t{step_[i] -= 3});
     order_ = best_order(widths, extras_);
   }
 
@@ -203,16 +177,15 @@ template <floating_element T, uint32_t Most> class host_encoder {
   // Calls put(x + 2^order, bits after its highest one) for each extra.
   template <class Put> void for_extras(const Put& put) const noexcept {
     for (uint32_t i = 0; i < extras_; ++i) {
-      const uint64_t x = extra_[i] + (uint64_t{1} << order_);
+      const uint64_t x = step_[i] + (uint64_t{1} << order_);
       put(x, tuck::bit_width(x) - 1);
     }
   }
   uint64_t bits() const noexcept {
-    uint64_t sum = changes_;
+    uint64_t sum = changes_ + quotients_;
     for_header([&](uint32_t, uint32_t width) { sum += width; });
-    for (uint32_t row = 0; row < rows; ++row)
-      for (uint32_t c = 0; c < classes; ++c)
-        sum += uint64_t{lists_[row][c].entries} * (lists_[row][c].remainder + 1) + gaps_of_[row][c].quotients();
+    for (const auto& row : lists_)
+      for (const list& l : row) sum += uint64_t{l.entries} * (l.remainder + 1);
     for_extras([&](uint64_t, uint32_t below) { sum += 2 * below + 1 - order_; });
     return sum;
   }
@@ -220,10 +193,11 @@ template <floating_element T, uint32_t Most> class host_encoder {
   uint32_t threshold_ = 0, changes_ = 0, extras_ = 0, order_ = 0, gap_count_ = 0;
   uint32_t ones_[rows][classes] = {};
   list lists_[rows][classes];
-  gap_writer gaps_of_[rows][classes];
-  word step_[Most];      // of the values that change, class by class
-  word extra_[Most];     // magnitudes above 2, minus 3
-  uint16_t gaps_[Most];  // of all lists
+  uint64_t quotients_ = 0;  // their sum
+  word step_[Most];         // of the values that change, class by class; then their magnitudes; then extras
+  uint64_t signs_[Most / 64];
+  uint16_t places_[Most];                 // of ones
+  uint16_t gaps_[Most + places_at_once];  // of all lists
 };
 
 }  // namespace tuck::inline TUCK_ABI::steps_format
