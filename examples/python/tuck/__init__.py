@@ -13,26 +13,62 @@ frames as files.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from functools import lru_cache
+from os import PathLike
+from typing import (TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, TypeVar, Union,
+                    overload)
 
 import numpy as np
 
-from . import _tuck
-from .errors import *  # noqa: F401,F403
-from .errors import __all__ as _errors
+from . import _tuck, errors
+from .errors import *  # noqa: F403
 
 __version__ = "1.0.0"
 __all__ = ["absolute", "apply_delta", "codecs", "decode", "decode_batch", "decode_into", "encode", "encode_batch",
            "encode_delta", "info", "load", "max_frame_bytes", "pointwise", "range_relative", "save", "Bound", "Codec",
-           "Info", *_errors]
+           "Info"]
+__all__ += errors.__all__
 
-Bound = namedtuple("Bound", "mode value")
-Bound.__doc__ = """An error bound. Made by absolute, range_relative and pointwise."""
-Codec = namedtuple("Codec", "name dtypes is_lossy")
-Codec.__doc__ = """A codec: its name, the names of the types that it takes, and whether it needs a bound."""
-Info = namedtuple("Info", "dtype shape codec bound values raw_bytes frame_bytes chunk_values is_delta has_checksums")
-Info.__doc__ = """What a frame says about itself. bound is None, or the Bound of a lossy codec."""
+if TYPE_CHECKING:
+    import torch
+
+# NumPy arrays, PyTorch tensors, and anything else with the buffer protocol or DLPack.
+Array = Any
+Bytes = Union[bytes, bytearray, memoryview]
+Path = Union[str, bytes, "PathLike[str]", "PathLike[bytes]"]
+T = TypeVar("T")
+Key = TypeVar("Key")
+
+
+class Bound(NamedTuple):
+    """An error bound. Made by absolute, range_relative and pointwise."""
+
+    mode: int
+    value: float
+
+
+class Codec(NamedTuple):
+    """A codec: its name, the names of the types that it takes, and whether it needs a bound."""
+
+    name: str
+    dtypes: Tuple[str, ...]
+    is_lossy: bool
+
+
+class Info(NamedTuple):
+    """What a frame says about itself."""
+
+    dtype: str  # of tuck: "f32", "bf16"
+    shape: Tuple[int, ...]
+    codec: str
+    bound: Optional[Bound]  # None: lossless
+    values: int
+    raw_bytes: int
+    frame_bytes: int
+    chunk_values: int
+    is_delta: bool
+    has_checksums: bool
+
 
 _OF_DELTAS = object()  # the codec that the library takes for deltas of the type
 _MODES = ("absolute", "range", "pointwise")
@@ -62,14 +98,17 @@ def pointwise(value: float) -> Bound:
     return Bound(2, float(value))
 
 
+def _mode(bound):
+    if bound is None:
+        return -1, 0.0
+    if isinstance(bound, Bound):
+        return bound
+    raise TypeError("bound: pass tuck.absolute(x), tuck.range_relative(x) or tuck.pointwise(x)")
+
+
 @lru_cache(maxsize=256)
 def _settings(codec, dtype, bound, checksums, threads):
-    if bound is None:
-        mode, value = -1, 0.0
-    elif isinstance(bound, Bound):
-        mode, value = bound
-    else:
-        raise TypeError("bound: pass tuck.absolute(x), tuck.range_relative(x) or tuck.pointwise(x)")
+    mode, value = _mode(bound)
     if not isinstance(codec, str) and codec is not _OF_DELTAS:
         raise TypeError("codec: pass its name, such as 'zvc'")
     return _tuck.Settings("" if codec is _OF_DELTAS else codec or "none", dtype or "", mode, value, bool(checksums), threads)
@@ -130,6 +169,15 @@ def _used(room, bytes):
     return room[:bytes].clone()
 
 
+@overload
+def encode(x: np.ndarray, codec: str = "zvc", *, bound: Optional[Bound] = None, out: Optional[Array] = None,
+           dtype: Optional[str] = None, checksums: bool = False, threads: int = 1) -> np.ndarray: ...
+@overload
+def encode(x: torch.Tensor, codec: str = "zvc", *, bound: Optional[Bound] = None, out: Optional[Array] = None,
+           dtype: Optional[str] = None, checksums: bool = False, threads: int = 1) -> torch.Tensor: ...
+@overload
+def encode(x: Array, codec: str = "zvc", *, bound: Optional[Bound] = None, out: Optional[Array] = None,
+           dtype: Optional[str] = None, checksums: bool = False, threads: int = 1) -> np.ndarray: ...
 def encode(x, codec="zvc", *, bound=None, out=None, dtype=None, checksums=False, threads=1):
     """Encodes a tensor.
 
@@ -151,6 +199,15 @@ def encode(x, codec="zvc", *, bound=None, out=None, dtype=None, checksums=False,
     return out[: _tuck.encode(x, _array(out, "out")[0], how)]
 
 
+@overload
+def encode_delta(x: np.ndarray, base: Array, codec: Optional[str] = None, *, out: Optional[Array] = None,
+                 dtype: Optional[str] = None, threads: int = 1) -> np.ndarray: ...
+@overload
+def encode_delta(x: torch.Tensor, base: Array, codec: Optional[str] = None, *, out: Optional[Array] = None,
+                 dtype: Optional[str] = None, threads: int = 1) -> torch.Tensor: ...
+@overload
+def encode_delta(x: Array, base: Array, codec: Optional[str] = None, *, out: Optional[Array] = None,
+                 dtype: Optional[str] = None, threads: int = 1) -> np.ndarray: ...
 def encode_delta(x, base, codec=None, *, out=None, dtype=None, threads=1):
     """Encodes a tensor relative to a base of the same type and size, such as the weights of the step before. Lossless.
 
@@ -183,6 +240,14 @@ def _new_tensor(seen, like):
     return made, made.T if order == "F" else made
 
 
+@overload
+def decode(frame: Union[Array, Bytes], *, out: T, threads: int = 1) -> T: ...
+@overload
+def decode(frame: Union[np.ndarray, Bytes], *, out: None = None, threads: int = 1) -> np.ndarray: ...
+@overload
+def decode(frame: torch.Tensor, *, out: None = None, threads: int = 1) -> torch.Tensor: ...
+@overload
+def decode(frame: Array, *, out: None = None, threads: int = 1) -> np.ndarray: ...
 def decode(frame, *, out=None, threads=1):
     """Decodes a frame.
 
@@ -203,12 +268,12 @@ def decode(frame, *, out=None, threads=1):
     return made
 
 
-def decode_into(frame, out, *, threads=1):
+def decode_into(frame: Union[Array, Bytes], out: T, *, threads: int = 1) -> T:
     """Decodes a frame into an array. The same as decode(frame, out=out)."""
     return decode(frame, out=out, threads=threads)
 
 
-def apply_delta(delta, base, *, out=None, threads=1):
+def apply_delta(delta: Union[Array, Bytes], base: T, *, out: Optional[T] = None, threads: int = 1) -> T:
     """Restores the tensor that encode_delta has encoded.
 
     base   the base of the delta, bit for bit; WrongBaseError if it is another, and nothing is written
@@ -223,17 +288,27 @@ def apply_delta(delta, base, *, out=None, threads=1):
     return out
 
 
+@overload
+def encode_batch(tensors: Mapping[Key, Array], codec: str = "zvc", *, bound: Optional[Bound] = None, threads: int = 1,
+                 checksums: bool = False) -> Dict[Key, Any]: ...
+@overload
+def encode_batch(tensors: Iterable[Array], codec: str = "zvc", *, bound: Optional[Bound] = None, threads: int = 1,
+                 checksums: bool = False) -> List[Any]: ...
 def encode_batch(tensors, codec="zvc", *, bound=None, threads=1, checksums=False):
     """Encodes each tensor of a list or dict. Returns the frames in a list, or in a dict with the same keys."""
     def one(x):
         return encode(x, codec, bound=bound, threads=threads, checksums=checksums)
 
-    return {k: one(x) for k, x in tensors.items()} if isinstance(tensors, dict) else [one(x) for x in tensors]
+    return {k: one(x) for k, x in tensors.items()} if isinstance(tensors, Mapping) else [one(x) for x in tensors]
 
 
+@overload
+def decode_batch(frames: Mapping[Key, Array], *, threads: int = 1) -> Dict[Key, Any]: ...
+@overload
+def decode_batch(frames: Iterable[Array], *, threads: int = 1) -> List[Any]: ...
 def decode_batch(frames, *, threads=1):
     """Decodes each frame of a list or dict. Returns the tensors in a list, or in a dict with the same keys."""
-    if isinstance(frames, dict):
+    if isinstance(frames, Mapping):
         return {k: decode(f, threads=threads) for k, f in frames.items()}
     return [decode(f, threads=threads) for f in frames]
 
@@ -242,7 +317,7 @@ def _as_array(frame):
     return np.frombuffer(frame, np.uint8) if isinstance(frame, (bytes, bytearray, memoryview)) else frame
 
 
-def info(frame) -> Info:
+def info(frame: Union[Array, Bytes]) -> Info:
     """Reads what a frame says about itself, without decoding it."""
     seen = _tuck.info(_array(_as_array(frame), "the frame")[0])
     mode = seen.get("bound_mode")
@@ -251,37 +326,94 @@ def info(frame) -> Info:
                 seen["frame_bytes"], seen["chunk_values"], seen["is_delta"], seen["has_checksums"])
 
 
-def max_frame_bytes(x, codec="zvc", *, bound=None, dtype=None, checksums=False, is_delta=False) -> int:
+def max_frame_bytes(x: Array, codec: str = "zvc", *, bound: Optional[Bound] = None, dtype: Optional[str] = None,
+                    checksums: bool = False, is_delta: bool = False) -> int:
     """Returns the size of an `out` that is enough for any tensor of the shape and type of x."""
     x, dtype = _array(x, "the tensor", dtype)
     return _tuck.most_bytes(x, _settings(codec, dtype, bound, checksums or is_delta, 1), is_delta)
 
 
-def codecs() -> list:
+def codecs() -> List[Codec]:
     """Lists the codecs and chains."""
     return [Codec(name, tuple(types.split(", ")), lossy) for name, types, lossy in _tuck.codecs()]
 
 
-def save(path, x, codec="zvc", *, bound=None, dtype=None, threads=0):
-    """Writes a tensor to a .tuck file, as `tuck encode` does. The file appears at once or not at all."""
+def _path(path) -> bytes:
     import os
-    import tempfile
 
-    frame = encode(x, codec, bound=bound, dtype=dtype, checksums=True, threads=threads)
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, fresh = tempfile.mkstemp(prefix=".tuck-", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(memoryview(frame.numpy() if _is_torch(frame) else frame))
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(fresh, 0o666 & ~mask)
-        os.replace(fresh, path)
-    except BaseException:
-        os.unlink(fresh)
-        raise
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ValueError("embedded null byte in path")
+    return b"./-" if name == b"-" else name  # which stands for a standard stream
 
 
-def load(path, *, threads=0):
-    """Reads a .tuck file: the tensor that it holds, as a NumPy array."""
-    return decode(np.fromfile(path, np.uint8), threads=threads)
+def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: str = "zvc", *, bound: Optional[Bound] = None,
+         dtype: Any = None, threads: int = 0) -> List[str]:
+    """Writes a tensor or several to a file, as `tuck encode` does. The file appears at once or not at all.
+
+    path     for one tensor, a .tuck file: its frame. For several, a safetensors file of frames, whose name ends in
+             .safetensors or .tuck; tensors whose frame would not be smaller are stored as they are
+    x        array, or dict of arrays by name
+    codec    as for encode. For a dict also by type: "f32=quantize,bf16=exponents,*=zvc"
+    dtype    as for encode. For a dict a dict by name
+    threads  most threads; 0: one per core
+
+    Returns the tensors of a dict that are stored as they are because the codec does not take their type. Raises OSError
+    if the file cannot be written, and a subclass of TuckError."""
+    name = _path(path)
+    if dtype is not None and isinstance(x, Mapping) == isinstance(dtype, str):
+        raise TypeError("dtype: pass a str for a tensor, a dict by name for a dict of tensors")
+    if not isinstance(x, Mapping):
+        if name.endswith(b".safetensors"):
+            raise TuckError(f"{path}: one tensor without a name is no safetensors file; pass a dict")
+        frame = encode(x, codec, bound=bound, dtype=dtype, checksums=True, threads=threads)
+        _tuck.write_frame(name, frame)
+        return []
+    if not name.endswith((b".safetensors", b".tuck")):
+        raise TuckError(f"{path}: the name of a file of several tensors must end in .safetensors or .tuck")
+    mode, value = _mode(bound)
+    tensors = []
+    for key, tensor in x.items():
+        if not isinstance(key, str):
+            raise TypeError(f"the name of a tensor is a str, not {key!r}")
+        key.encode()  # UnicodeEncodeError for what no file can have
+        own, as_type = _array(tensor, f"tensor '{key}'", dtype.get(key) if dtype else None)
+        tensors.append((key, own, as_type or "", str(getattr(tensor, "dtype", "")) in ("bool", "torch.bool")))
+    return _tuck.write_tensors(name, tensors, codec, mode, value, threads)
+
+
+def load(path: Path, *, names: Optional[Iterable[str]] = None, torch: bool = False, threads: int = 0) -> Any:
+    """Reads a file of save, of the program, or any safetensors file.
+
+    names    of the tensors to decode; None: all
+    torch    whether to return PyTorch tensors rather than NumPy arrays
+    threads  most threads; 0: one per core
+
+    Returns the tensor of a .tuck file, or a dict of the tensors of a safetensors file, in the order of their values.
+    NumPy gets bf16 and 8-bit floats as integers. Types that neither tuck nor NumPy has are flat arrays of bytes. Raises
+    OSError, DamagedFrameError, NeedsBaseError for deltas, or KeyError for a name that is not there."""
+    file = _tuck.TensorsFile(_path(path))
+    if file.is_frame:
+        if names is not None:
+            raise KeyError("the file has one tensor, which has no name")
+        frame = file.frame()
+        return decode(_torch().from_numpy(frame.copy()) if torch else frame, threads=threads)
+    wanted = None if names is None else set(names)
+    tensors = {}
+    for which, (name, file_type, dtype, shape, size) in enumerate(file.tensors()):
+        if wanted is not None:
+            if name not in wanted:
+                continue
+            wanted.remove(name)
+        values = _torch().empty(size, dtype=_torch().uint8) if torch else np.empty(size, np.uint8)
+        file.read(which, _array(values, "out")[0], threads)
+        names_of = _TORCH if torch else {**_NUMPY, **_AS_INTEGERS}
+        own = {"BOOL": "bool", "C64": "complex64"}.get(file_type)
+        if own is None and (dtype != "u8" or file_type == "U8"):
+            own = names_of[dtype]
+        if own is not None:
+            values = values.view(getattr(_torch(), own) if torch else own).reshape(shape)
+        tensors[name] = values
+    if wanted:
+        raise KeyError(f"{path} has no tensor '{min(wanted)}'")
+    return tensors
