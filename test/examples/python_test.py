@@ -342,6 +342,11 @@ class Torch(unittest.TestCase):
         with self.assertRaises(tuck.DeviceError):
             tuck.encode(torch.empty(3, device="meta"))
 
+    @unittest.skipIf(torch is None or hasattr(torch.library, "custom_op"), "PyTorch has operators")
+    def test_operators_need_a_newer_version(self):
+        with self.assertRaisesRegex(ImportError, "2.4"):
+            import tuck.ops  # noqa: F401
+
     def test_deltas(self):
         base = torch.from_numpy(sparse()).bfloat16()
         x = base.clone()
@@ -350,6 +355,45 @@ class Torch(unittest.TestCase):
         self.assertTrue((tuck.apply_delta(delta, base) == x).all())
         tuck.apply_delta(delta, base, out=base)
         self.assertTrue((base == x).all())
+
+
+@unittest.skipIf(torch is None or not hasattr(torch.library, "custom_op"), "there is no PyTorch 2.4 or newer")
+class Operators(unittest.TestCase):
+    def setUp(self):
+        import tuck.ops  # noqa: F401
+
+        self.x = torch.from_numpy(sparse())
+
+    def test_the_frame_is_that_of_encode(self):
+        frame, size = torch.ops.tuck.encode(self.x, "rle")
+        self.assertEqual(frame[:size].tolist(), tuck.encode(self.x, "rle").tolist())
+        self.assertTrue(torch.equal(torch.ops.tuck.decode(frame, self.x.shape, self.x.dtype), self.x))
+        frame, size = torch.ops.tuck.encode(self.x, "quantize", *tuck.absolute(0.5))
+        self.assertLessEqual((torch.ops.tuck.decode(frame, self.x.shape, self.x.dtype) - self.x).abs().max(), 0.5)
+        with self.assertRaises(tuck.SizeError):
+            torch.ops.tuck.decode(frame, [3], self.x.dtype)
+
+    def test_opcheck(self):
+        for x in (self.x, self.x.bfloat16(), self.x > 0, self.x[0, 0], self.x[:0]):
+            torch.library.opcheck(torch.ops.tuck.encode.default, (x, "zvc"))
+            frame, _ = torch.ops.tuck.encode(x, "zvc")
+            torch.library.opcheck(torch.ops.tuck.decode.default, (frame, list(x.shape), x.dtype))
+
+    def test_graphs(self):
+        def both(x):
+            frame, size = torch.ops.tuck.encode(x * 2, "zvc")
+            return torch.ops.tuck.decode(frame, x.shape, x.dtype) + size
+
+        compiled = torch.compile(both, fullgraph=True, backend="aot_eager")
+        for x in (self.x, self.x[:7], self.x[:9]):  # the second one makes the shape dynamic
+            self.assertTrue(torch.equal(compiled(x), both(x)))
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        with FakeTensorMode():
+            frame, size = torch.ops.tuck.encode(torch.empty(30, 500), "zvc")
+            y = torch.ops.tuck.decode(frame, [30, 500], torch.float32)
+        self.assertEqual(frame.numel(), tuck.max_frame_bytes(self.x))
+        self.assertEqual((tuple(size.shape), size.dtype, tuple(y.shape)), ((), torch.int64, (30, 500)))
 
 
 if __name__ == "__main__":
