@@ -213,6 +213,21 @@ nb::dict info(nb::handle frame) {
   return all;
 }
 
+// Pointer, shape, strides in bytes, type and bytes of a value of what DLPack gives, wherever it is.
+nb::tuple dlpack_on_device(const nb::object& capsule) {
+  nb::ndarray<nb::ro> x;
+  if (!nb::try_cast(capsule, x, false)) throw failure{type_error, "no array of DLPack"};
+  nb::list shape, strides;
+  for (size_t d = 0; d < x.ndim(); ++d) {
+    shape.append(x.shape(d));
+    strides.append(x.stride(d) * static_cast<int64_t>(x.itemsize()));
+  }
+  const nb::dlpack::dtype t = x.dtype();
+  const dtype type = t.lanes == 1 ? type_of({t.code, t.bits}) : dtype::none;
+  return nb::make_tuple(reinterpret_cast<uintptr_t>(x.data()), nb::tuple(shape), nb::tuple(strides),
+                        type == dtype::none ? "" : name(type), x.itemsize());
+}
+
 nb::list codecs() {
   nb::list all;
   for (const std::string& codec : tools::codec_names())
@@ -260,6 +275,7 @@ NB_MODULE(_tuck, m) {
   m.def("decode", &decode, "frame"_a, "out"_a, "threads"_a);
   m.def("apply_delta", &apply_delta, "delta"_a, "base"_a, "out"_a, "threads"_a);
   m.def("info", &info, "frame"_a);
+  m.def("dlpack_on_device", &dlpack_on_device, "capsule"_a);
   m.def("codecs", &codecs);
   bind_files(m);
 }

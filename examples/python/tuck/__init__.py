@@ -1,4 +1,4 @@
-"""tuck compresses tensors: NumPy arrays, PyTorch tensors, and anything with DLPack, in memory of the CPU.
+"""tuck compresses tensors: NumPy arrays, PyTorch tensors, and anything with DLPack, in memory of the CPU or of a GPU.
 
     frame = tuck.encode(x)                            # a frame: bytes that also say type, shape and codec
     y = tuck.decode(frame)
@@ -20,13 +20,15 @@ from typing import (TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTupl
 
 import numpy as np
 
-from . import _tuck, errors
+from . import _tuck, device, errors
+from .device import DeviceArray, DeviceFrame, is_on_device
 from .errors import *  # noqa: F403
+from .types import AS_INTEGERS, NUMPY, TORCH, is_torch
 
 __version__ = "1.0.0"
 __all__ = ["absolute", "apply_delta", "codecs", "decode", "decode_batch", "decode_into", "encode", "encode_batch",
            "encode_delta", "info", "load", "max_frame_bytes", "pointwise", "range_relative", "save", "Bound", "Codec",
-           "Info"]
+           "DeviceArray", "DeviceFrame", "Info"]
 __all__ += errors.__all__
 
 if TYPE_CHECKING:
@@ -72,14 +74,7 @@ class Info(NamedTuple):
 
 _OF_DELTAS = object()  # the codec that the library takes for deltas of the type
 _MODES = ("absolute", "range", "pointwise")
-# Types that NumPy has not are integers there, unless ml_dtypes is installed.
-_AS_INTEGERS = {"bf16": "uint16", "f8e4m3": "uint8", "f8e5m2": "uint8"}
-_NUMPY = {"u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16", "u32": "uint32", "i32": "int32",
-          "u64": "uint64", "i64": "int64", "f16": "float16", "f32": "float32", "f64": "float64"}
-_TORCH = {"u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16", "u32": "uint32", "i32": "int32",
-          "u64": "uint64", "i64": "int64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
-          "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
-_NATIVE = {np.dtype(name) for name in [*_NUMPY.values(), "bool"]}
+_NATIVE = {np.dtype(name) for name in [*NUMPY.values(), "bool"]}
 _ML_DTYPES = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
 
@@ -111,11 +106,8 @@ def _settings(codec, dtype, bound, checksums, threads):
     mode, value = _mode(bound)
     if not isinstance(codec, str) and codec is not _OF_DELTAS:
         raise TypeError("codec: pass its name, such as 'zvc'")
-    return _tuck.Settings("" if codec is _OF_DELTAS else codec or "none", dtype or "", mode, value, bool(checksums), threads)
-
-
-def _is_torch(x):
-    return type(x).__module__.split(".", 1)[0] == "torch" and hasattr(x, "data_ptr")
+    name = "" if codec is _OF_DELTAS else codec or "none"
+    return _tuck.Settings(name, dtype or "", mode, value, bool(checksums), threads)
 
 
 def _array(x, role, dtype=None):
@@ -133,14 +125,14 @@ def _array(x, role, dtype=None):
         return x, dtype
     if isinstance(x, np.generic):
         return np.asarray(x), dtype
-    if _is_torch(x):
+    if is_torch(x):
         if x.layout is not _torch().strided or x.is_quantized:
             raise DtypeError(f"{role} is not a dense tensor")
         x = x.detach()
         if x.is_conj() or x.is_neg():
             x = x.resolve_conj().resolve_neg()
         if x.device.type != "cpu":
-            raise DeviceError(f"{role} is on {x.device}; this build of tuck encodes memory of the CPU: pass x.cpu()")
+            raise DeviceError(f"{role} is on {x.device}; pass x.cpu()")
         name = str(x.dtype).split(".")[1]
         if name == "bool":  # DLPack of older versions does not take it
             return x.view(_torch().uint8), dtype
@@ -159,7 +151,7 @@ def _torch():
 
 
 def _room(bytes, like):
-    return _torch().empty(bytes, dtype=_torch().uint8) if _is_torch(like) else np.empty(bytes, np.uint8)
+    return _torch().empty(bytes, dtype=_torch().uint8) if is_torch(like) else np.empty(bytes, np.uint8)
 
 
 def _used(room, bytes):
@@ -173,24 +165,32 @@ def _used(room, bytes):
 def encode(x: np.ndarray, codec: str = "zvc", *, bound: Optional[Bound] = None, out: Optional[Array] = None,
            dtype: Optional[str] = None, checksums: bool = False, threads: int = 1) -> np.ndarray: ...
 @overload
-def encode(x: torch.Tensor, codec: str = "zvc", *, bound: Optional[Bound] = None, out: Optional[Array] = None,
-           dtype: Optional[str] = None, checksums: bool = False, threads: int = 1) -> torch.Tensor: ...
+def encode(x: Array, codec: str = "zvc", *, bound: Optional[Bound] = None, out: Optional[Array] = None,
+           dtype: Optional[str] = None, checksums: bool = False, stream: Any) -> DeviceFrame: ...
 @overload
 def encode(x: Array, codec: str = "zvc", *, bound: Optional[Bound] = None, out: Optional[Array] = None,
-           dtype: Optional[str] = None, checksums: bool = False, threads: int = 1) -> np.ndarray: ...
-def encode(x, codec="zvc", *, bound=None, out=None, dtype=None, checksums=False, threads=1):
+           dtype: Optional[str] = None, checksums: bool = False, threads: int = 1, stream: Any = None) -> Any: ...
+def encode(x, codec="zvc", *, bound=None, out=None, dtype=None, checksums=False, threads=1, stream=None):
     """Encodes a tensor.
 
-    x          array of any shape, contiguous, in memory of the CPU
+    x          array of any shape, contiguous, in memory of the CPU, or of a GPU where the package was built for GPUs
     codec      name of a codec or chain; see codecs()
     bound      for lossy codecs, and only for them: absolute(v), range_relative(v) or pointwise(v)
     out        None, or uint8 array for the frame; max_frame_bytes(x, ...) are always enough
     dtype      None, or what integers of the same size stand for: "bf16", "f8e4m3" or "f8e5m2"
     checksums  whether the frame has a digest of each chunk, which decoding compares
     threads    most threads; 0: one per core
+    stream     for arrays on a GPU, on whose stream the call is asynchronous: a number as CUDA has it, or a stream of
+               PyTorch, CuPy, or with __cuda_stream__. None: PyTorch's current stream, that of the array's
+               __cuda_array_interface__, or the default stream. x and `out` must stay until it has done the work
 
-    Returns the frame: a uint8 array, or a uint8 torch tensor for a torch tensor. With `out`, its first bytes.
-    Raises a subclass of TuckError."""
+    Returns the frame: a uint8 array, or a uint8 torch tensor for a torch tensor. With `out`, its first bytes. On a GPU,
+    returns a DeviceFrame, which has no shape in its metadata. Raises a subclass of TuckError."""
+    if is_on_device(x):
+        how = _settings(codec, None, bound, checksums, 1)
+        return device.encode(x, codec, how, *_mode(bound), out, dtype, checksums, stream)
+    if stream is not None:
+        raise DeviceError("stream is for arrays on a GPU")
     x, dtype = _array(x, "the tensor", dtype)
     how = _settings(codec, dtype, bound, checksums, threads)
     if out is None:
@@ -226,38 +226,49 @@ def encode_delta(x, base, codec=None, *, out=None, dtype=None, threads=1):
 def _new_tensor(seen, like):
     """An uninitialized array for the tensor that a frame has, and what the extension may write."""
     dtype, order = seen["dtype"], "F" if seen["fortran_order"] else "C"
-    if _is_torch(like):
+    if is_torch(like):
         torch = _torch()
-        if not hasattr(torch, _TORCH[dtype]):
-            raise DtypeError(f"this version of PyTorch has no {_TORCH[dtype]}; decode into an array of integers")
+        if not hasattr(torch, TORCH[dtype]):
+            raise DtypeError(f"this version of PyTorch has no {TORCH[dtype]}; decode into an array of integers")
         shape = tuple(reversed(seen["shape"])) if order == "F" else seen["shape"]
-        made = torch.empty(shape, dtype=getattr(torch, _TORCH[dtype]))
+        made = torch.empty(shape, dtype=getattr(torch, TORCH[dtype]))
         return made.permute(*reversed(range(made.dim()))) if order == "F" and made.dim() > 1 else made, made
-    if dtype not in _AS_INTEGERS:
-        made = np.empty(seen["shape"], _NUMPY[dtype], order)
+    if dtype not in AS_INTEGERS:
+        made = np.empty(seen["shape"], NUMPY[dtype], order)
     else:
-        made = np.empty(seen["shape"], _AS_INTEGERS[dtype], order)
+        made = np.empty(seen["shape"], AS_INTEGERS[dtype], order)
     return made, made.T if order == "F" else made
 
 
 @overload
 def decode(frame: Union[Array, Bytes], *, out: T, threads: int = 1) -> T: ...
 @overload
+def decode(frame: DeviceFrame, *, out: T, stream: Any = None, check: bool = False) -> T: ...
+@overload
+def decode(frame: DeviceFrame, *, out: None = None, stream: Any = None, check: bool = False) -> Any: ...
+@overload
 def decode(frame: Union[np.ndarray, Bytes], *, out: None = None, threads: int = 1) -> np.ndarray: ...
 @overload
 def decode(frame: torch.Tensor, *, out: None = None, threads: int = 1) -> torch.Tensor: ...
 @overload
 def decode(frame: Array, *, out: None = None, threads: int = 1) -> np.ndarray: ...
-def decode(frame, *, out=None, threads=1):
+def decode(frame, *, out=None, threads=1, stream=None, check=False):
     """Decodes a frame.
 
     frame    uint8 array, torch tensor, bytes, or anything with the buffer protocol or DLPack
     out      None, or contiguous array for the values, of the frame's type and number of values
     threads  most threads; 0: one per core
+    stream   for a DeviceFrame, on whose stream the call is asynchronous, as for encode
+    check    for a DeviceFrame: whether to wait for the stream and to raise DamagedFrameError. Else damage shows only as
+             values that are 0
 
-    Returns `out`, or a new array of the frame's type and shape: a torch tensor if the frame is one. NumPy gets bf16 and
-    8-bit floats as integers. Raises DamagedFrameError if the frame is not valid; new arrays are then not returned, and
-    the damaged chunks of `out` are 0."""
+    Returns `out`, or a new array of the frame's type and shape: a torch tensor if the frame is one; for another frame
+    on a GPU a DeviceArray. NumPy gets bf16 and 8-bit floats as integers. Raises DamagedFrameError if the frame is not
+    valid; new arrays are then not returned, and the damaged chunks of `out` are 0."""
+    if isinstance(frame, DeviceFrame) or not isinstance(frame, (bytes, bytearray, memoryview)) and is_on_device(frame):
+        return device.decode(frame, out, check, stream)
+    if stream is not None:
+        raise DeviceError("stream is for frames on a GPU")
     from_, _ = _array(_as_array(frame), "the frame")
     if out is not None:
         _tuck.decode(from_, _array(out, "out")[0], threads)
@@ -283,7 +294,7 @@ def apply_delta(delta: Union[Array, Bytes], base: T, *, out: Optional[T] = None,
     from_, _ = _array(_as_array(delta), "the delta")
     before, _ = _array(base, "the base")
     if out is None:
-        out = _torch().empty_like(base) if _is_torch(base) else np.empty_like(base)
+        out = _torch().empty_like(base) if is_torch(base) else np.empty_like(base)
     _tuck.apply_delta(from_, before, _array(out, "out")[0], threads)
     return out
 
@@ -329,6 +340,8 @@ def info(frame: Union[Array, Bytes]) -> Info:
 def max_frame_bytes(x: Array, codec: str = "zvc", *, bound: Optional[Bound] = None, dtype: Optional[str] = None,
                     checksums: bool = False, is_delta: bool = False) -> int:
     """Returns the size of an `out` that is enough for any tensor of the shape and type of x."""
+    if is_on_device(x) and not is_delta:
+        return device.most_bytes(x, _settings(codec, None, bound, checksums, 1), dtype)
     x, dtype = _array(x, "the tensor", dtype)
     return _tuck.most_bytes(x, _settings(codec, dtype, bound, checksums or is_delta, 1), is_delta)
 
@@ -407,7 +420,7 @@ def load(path: Path, *, names: Optional[Iterable[str]] = None, torch: bool = Fal
             wanted.remove(name)
         values = _torch().empty(size, dtype=_torch().uint8) if torch else np.empty(size, np.uint8)
         file.read(which, _array(values, "out")[0], threads)
-        names_of = _TORCH if torch else {**_NUMPY, **_AS_INTEGERS}
+        names_of = TORCH if torch else {**NUMPY, **AS_INTEGERS}
         own = {"BOOL": "bool", "C64": "complex64"}.get(file_type)
         if own is None and (dtype != "u8" or file_type == "U8"):
             own = names_of[dtype]

@@ -98,6 +98,12 @@ class DamagedFrameError(TuckError):
     _codes = (17, *range(32, 41))
 
 
-_tuck.set_errors({code: error for error in (TuckError, *TuckError.__subclasses__()) for code in error._codes})
-for _error in (TuckError, *TuckError.__subclasses__()):
+_errors = (TuckError, *TuckError.__subclasses__())
+_by_code = {code: error for error in _errors for code in error._codes}
+_tuck.set_errors(_by_code)
+for _error in _errors:
     _error.__module__ = "tuck"
+
+
+def error_of(code: int) -> type:
+    return _by_code.get(code, TuckError)

@@ -10,14 +10,15 @@ from typing import List, Tuple
 import numpy as np
 import torch
 
-from . import _TORCH, Bound, DtypeError, _settings, _tuck
+from . import Bound, DtypeError, _settings, _tuck
 from . import decode as _decode
 from . import encode as _encode
+from .types import TORCH
 
 if not hasattr(torch.library, "custom_op"):
     raise ImportError(f"tuck.ops needs PyTorch 2.4; this is {torch.__version__}")
 
-_NAMES = {getattr(torch, name): short for short, name in _TORCH.items() if hasattr(torch, name)}
+_NAMES = {getattr(torch, name): short for short, name in TORCH.items() if hasattr(torch, name)}
 _NAMES[torch.bool] = "u8"
 
 
