@@ -282,7 +282,7 @@ class Files(unittest.TestCase):
         tuck.save(path, {"w": bits, "v": bits}, "bf16=exponents,*=zvc", dtype={"w": "bf16"})
         self.same(tuck.load(path), {"w": bits, "v": bits})
         if torch is not None:
-            seen = tuck.load(path, torch=True)
+            seen = tuck.load(path, names=["w"], torch=True)
             self.assertEqual(seen["w"].dtype, torch.bfloat16)
             tuck.save(path, seen)
             self.assertEqual(tuck.load(path, torch=True)["w"].view(torch.int16).tolist(), bits.view(np.int16).tolist())

@@ -23,7 +23,7 @@ import numpy as np
 from . import _tuck, device, errors
 from .device import DeviceArray, DeviceFrame, is_on_device
 from .errors import *  # noqa: F403
-from .types import AS_INTEGERS, NUMPY, TORCH, is_torch
+from .types import AS_INTEGERS, NUMPY, is_torch, torch_type
 
 __version__ = "1.0.0"
 __all__ = ["absolute", "apply_delta", "codecs", "decode", "decode_batch", "decode_into", "encode", "encode_batch",
@@ -228,10 +228,8 @@ def _new_tensor(seen, like):
     dtype, order = seen["dtype"], "F" if seen["fortran_order"] else "C"
     if is_torch(like):
         torch = _torch()
-        if not hasattr(torch, TORCH[dtype]):
-            raise DtypeError(f"this version of PyTorch has no {TORCH[dtype]}; decode into an array of integers")
         shape = tuple(reversed(seen["shape"])) if order == "F" else seen["shape"]
-        made = torch.empty(shape, dtype=getattr(torch, TORCH[dtype]))
+        made = torch.empty(shape, dtype=torch_type(torch, dtype))
         return made.permute(*reversed(range(made.dim()))) if order == "F" and made.dim() > 1 else made, made
     if dtype not in AS_INTEGERS:
         made = np.empty(seen["shape"], NUMPY[dtype], order)
@@ -420,12 +418,10 @@ def load(path: Path, *, names: Optional[Iterable[str]] = None, torch: bool = Fal
             wanted.remove(name)
         values = _torch().empty(size, dtype=_torch().uint8) if torch else np.empty(size, np.uint8)
         file.read(which, _array(values, "out")[0], threads)
-        names_of = TORCH if torch else {**NUMPY, **AS_INTEGERS}
-        own = {"BOOL": "bool", "C64": "complex64"}.get(file_type)
-        if own is None and (dtype != "u8" or file_type == "U8"):
-            own = names_of[dtype]
+        own = {"BOOL": "bool", "C64": "complex64"}.get(file_type, dtype if dtype != "u8" or file_type == "U8" else None)
         if own is not None:
-            values = values.view(getattr(_torch(), own) if torch else own).reshape(shape)
+            to = torch_type(_torch(), own) if torch else NUMPY.get(own) or AS_INTEGERS.get(own, own)
+            values = values.view(to).reshape(shape)
         tensors[name] = values
     if wanted:
         raise KeyError(f"{path} has no tensor '{min(wanted)}'")

@@ -10,7 +10,7 @@ import numpy as np
 from . import _tuck
 from .errors import (ByteOrderError, ContiguityError, DeviceError, DtypeError, OverlapError, ReadOnlyError, SizeError,
                      error_of)
-from .types import AS_INTEGERS, NUMPY, TORCH, is_torch
+from .types import AS_INTEGERS, NUMPY, TORCH, is_torch, torch_type
 
 _BYTES = {name: np.dtype(of).itemsize for name, of in {**NUMPY, **AS_INTEGERS}.items()}
 _LEGACY = 1  # the default stream, as CUDA numbers it
@@ -229,10 +229,8 @@ def _new(shape, dtype, like: _Place, stream: _Stream):
         return DeviceArray(shape, dtype, like.device, stream.handle)
     import torch
 
-    if not hasattr(torch, TORCH[dtype]):
-        raise DtypeError(f"this version of PyTorch has no {TORCH[dtype]}; decode into an array of integers")
     with torch.cuda.stream(stream.torch):
-        return torch.empty(shape, dtype=getattr(torch, TORCH[dtype]), device=f"cuda:{like.device}")
+        return torch.empty(shape, dtype=torch_type(torch, dtype), device=f"cuda:{like.device}")
 
 
 def _order(stream: _Stream, *places: _Place) -> None:
