@@ -68,8 +68,8 @@ struct plan {
     options.checksums = how.checksums;
     options.metadata = {reinterpret_cast<const std::byte*>(metadata.data()), metadata.size()};
     if (is_delta) options.alignment = tools::delta_alignment;
-    if (const std::string codec = how.name_of(type); is_delta && tools::is_delta_codec(codec))
-      options.chunk_values = tools::most_chunk_values(codec, type);
+    if (const std::string called = how.name_of(type); is_delta && tools::is_delta_codec(called))
+      options.chunk_values = tools::most_chunk_values(called, type);
   }
   plan(const array& x, encode_settings& how, bool is_delta)
       : plan(x.type(how.as, "the tensor"), x.shape(), how, is_delta) {
