@@ -1,201 +1,26 @@
 // The functions of the library for Python: tuck/__init__.py makes the interface of them. Arrays are in memory of the
 // CPU. Encoding and decoding run without the interpreter's lock.
-#include "codecs.hpp"
+#include "array.hpp"
 #include "support/npy.hpp"
 
-#include <tuck/core/checksum.hpp>
 #include <tuck/frame/reader.hpp>
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
+namespace tuck::python {
 namespace {
-
-using namespace tuck;
-using tools::codec_choice;
-
-// Errors carry a number: a tuck::status, or one of these.
-enum class refusal : uint32_t {
-  not_contiguous = 1000,
-  other_device,
-  unknown_type,
-  read_only,
-  overlap,
-  bound_unwanted,
-  bound_missing,
-  wrong_size,
-};
-constexpr uint32_t type_error = 2000;  // Python's TypeError
-struct failure {
-  uint32_t code;
-  std::string text;
-};
-[[noreturn]] void refuse(refusal why, std::string text) { throw failure{static_cast<uint32_t>(why), std::move(text)}; }
-void check(status s, const std::string& subject = {}) {
-  if (s != status::ok) throw failure{static_cast<uint32_t>(s), (subject.empty() ? "" : subject + ": ") + message(s)};
-}
-void check(const outcome& done, const std::string& subject = {}) {
-  if (done.code != status::ok && done.first_bad_chunk != no_chunk)
-    throw failure{static_cast<uint32_t>(done.code), (subject.empty() ? "" : subject + ": ") +
-                                                        std::string(message(done.code)) + ", chunk " +
-                                                        std::to_string(done.first_bad_chunk)};
-  check(done.code, subject);
-}
 
 // The exception classes by number, set by the Python half.
 PyObject* error_classes = nullptr;
-
-struct array_type {
-  uint8_t code, bits;  // of DLPack
-};
-dtype type_of(const array_type& t) {
-  struct known {
-    uint8_t code, bits;
-    dtype type;
-  };
-  // Codes of DLPack: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10 and 12 8-bit floats E4M3FN and E5M2.
-  constexpr known all[] = {{1, 8, dtype::u8},   {0, 8, dtype::i8},      {1, 16, dtype::u16},   {0, 16, dtype::i16},
-                           {1, 32, dtype::u32}, {0, 32, dtype::i32},    {1, 64, dtype::u64},   {0, 64, dtype::i64},
-                           {2, 16, dtype::f16}, {4, 16, dtype::bf16},   {2, 32, dtype::f32},   {2, 64, dtype::f64},
-                           {6, 8, dtype::u8},   {10, 8, dtype::f8e4m3}, {12, 8, dtype::f8e5m2}};
-  for (const known& k : all)
-    if (t.code == k.code && t.bits == k.bits) return k.type;
-  return dtype::none;
-}
-dtype type_named(const std::string& name) {
-  for (uint8_t t = 1; size_of(dtype{t}) != 0; ++t)
-    if (name == tuck::name(dtype{t})) return dtype{t};
-  refuse(refusal::unknown_type, "dtype '" + name + "' is not one of tuck's");
-}
-
-// An array in memory of the CPU, by the buffer protocol or by DLPack.
-class array {
- public:
-  // `role`: what errors call it.
-  array(nb::handle x, const char* role, bool is_written = false) {
-    if (PyObject_CheckBuffer(x.ptr()) != 0 && PyObject_GetBuffer(x.ptr(), &buffer_, PyBUF_RECORDS_RO) == 0)
-      take_buffer(role, is_written);
-    else
-      take_dlpack(x, role, is_written);
-  }
-  array(const array&) = delete;
-  ~array() {
-    if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
-  }
-
-  std::byte* data() const { return data_; }
-  uint64_t bytes() const { return bytes_; }
-  tuck::bytes all() const { return {data_, bytes_}; }
-  const std::vector<uint64_t>& shape() const { return shape_; }
-  uint32_t value_bytes() const { return value_bytes_; }
-  // The type of the values. `as`: empty, or the type that integers of the same size stand for.
-  dtype type(const std::string& as, const char* role) const {
-    const dtype own = type_of(type_);
-    if (as.empty()) {
-      if (own == dtype::none) refuse(refusal::unknown_type, std::string(role) + " has a dtype that tuck does not have");
-      return own;
-    }
-    const dtype declared = type_named(as);
-    if (own != declared && (own == dtype::none || own > dtype::i64 || size_of(own) != size_of(declared)))
-      refuse(refusal::unknown_type, std::string(role) + ": dtype '" + as + "' needs integers of " +
-                                        std::to_string(8 * size_of(declared)) + " bits");
-    return declared;
-  }
-
- private:
-  template <class Sizes, class Strides>
-  void set(const char* role, void* data, size_t dimensions, const Sizes& size, const Strides& stride) {
-    data_ = static_cast<std::byte*>(data);
-    bytes_ = value_bytes_;
-    for (size_t d = 0; d < dimensions; ++d) {
-      shape_.push_back(static_cast<uint64_t>(size(d)));
-      bytes_ *= shape_.back();
-    }
-    int64_t wanted = value_bytes_;
-    for (size_t d = dimensions; d-- > 0 && bytes_ != 0; wanted *= static_cast<int64_t>(shape_[d]))
-      if (shape_[d] != 1 && stride(d) != wanted)
-        refuse(refusal::not_contiguous,
-               std::string(role) + " is not contiguous; pass a copy, as numpy.ascontiguousarray makes");
-  }
-  void take_buffer(const char* role, bool is_written) {
-    if (is_written && buffer_.readonly != 0) refuse(refusal::read_only, std::string(role) + " is read-only");
-    value_bytes_ = static_cast<uint32_t>(buffer_.itemsize);
-    type_ = type_of_format(buffer_.format);
-    set(
-        role, buffer_.buf, static_cast<size_t>(buffer_.ndim), [&](size_t d) { return buffer_.shape[d]; },
-        [&](size_t d) { return int64_t{buffer_.strides[d]}; });
-  }
-  array_type type_of_format(const char* format) const {
-    const auto bits = static_cast<uint8_t>(8 * value_bytes_);
-    if (format == nullptr) return {1, bits};
-    if (*format == '@' || *format == '=' || *format == '<') ++format;
-    if (format[0] == '\0' || format[1] != '\0') return {255, bits};
-    constexpr const char* kinds[] = {"bhilqn", "BHILQNc", "efd"};
-    for (uint8_t code = 0; code < 3; ++code)
-      if (std::strchr(kinds[code], *format) != nullptr) return {code, bits};
-    return {static_cast<uint8_t>(*format == '?' ? 6 : 255), bits};
-  }
-  void take_dlpack(nb::handle x, const char* role, bool is_written) {
-    PyErr_Clear();
-    nb::ndarray<nb::ro> from;
-    if (!nb::try_cast(x, from, false))
-      throw failure{type_error, std::string(role) + " is no array: it has neither the buffer protocol nor DLPack"};
-    if (is_written) {  // DLPack of old does not tell what is read-only
-      nb::ndarray<> writable;
-      if (!nb::try_cast(x, writable, false)) refuse(refusal::read_only, std::string(role) + " is read-only");
-    }
-    if (from.device_type() != nb::device::cpu::value)
-      refuse(refusal::other_device, std::string(role) + " is not in memory of the CPU");
-    value_bytes_ = static_cast<uint32_t>(from.itemsize());
-    const nb::dlpack::dtype t = from.dtype();
-    type_ = {t.lanes == 1 ? t.code : uint8_t{255}, t.bits};
-    owner_ = from;
-    set(
-        role, const_cast<void*>(from.data()), from.ndim(), [&](size_t d) { return from.shape(d); },
-        [&](size_t d) { return from.stride(d) * int64_t{value_bytes_}; });
-  }
-
-  Py_buffer buffer_{};
-  nb::ndarray<nb::ro> owner_;
-  std::byte* data_ = nullptr;
-  uint64_t bytes_ = 0;
-  uint32_t value_bytes_ = 1;
-  array_type type_{};
-  std::vector<uint64_t> shape_;
-};
-
-bool overlap(const_bytes a, const_bytes b) {
-  return !a.empty() && !b.empty() && a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
-}
-// What the caller asked for. mode: -1 no bound, or a bound_mode.
-codec_choice choice_of(const std::string& codec, int mode, double bound) {
-  codec_choice choice{codec, {}};
-  const bool lossy = tools::is_lossy(codec);
-  if (tools::types_of(codec).empty()) check(status::unknown_codec, "codec '" + codec + "'");
-  if (lossy && mode < 0) refuse(refusal::bound_missing, "codec '" + codec + "' needs a bound");
-  if (!lossy && mode >= 0) refuse(refusal::bound_unwanted, "codec '" + codec + "' is lossless and takes no bound");
-  if (lossy) choice.bound = {static_cast<bound_mode>(mode), bound, nullptr};
-  return choice;
-}
-std::unique_ptr<tools::chosen_codec> codec_for(const codec_choice& choice, dtype type) {
-  auto codec = tools::choose_codec(choice, type);
-  if (codec == nullptr)
-    throw failure{static_cast<uint32_t>(status::type_not_taken),
-                  "codec '" + choice.name + "' takes " + tools::types_of(choice.name) + ", not " + name(type)};
-  return codec;
-}
 
 // How tensors are to be encoded, with what the last one needed: the next one is often like it.
 struct encode_settings {
@@ -234,23 +59,29 @@ struct encode_settings {
 // How one tensor is to be encoded, checked before memory is allocated for the frame.
 struct plan {
   std::shared_ptr<tools::chosen_codec> codec;
-  const_bytes values;
   dtype type;
+  uint64_t count = 1;
+  const_bytes values;
   std::string metadata;
   frame_options options;
 
-  plan(const array& x, encode_settings& how, bool is_delta) : values(x.all()), type(x.type(how.as, "the tensor")) {
-    if (!tuck::aligned(values.data(), size_of(type))) check(status::misaligned, "the tensor");
-    codec = how.codec_of(type, x.shape());
-    metadata = how.prelude_of(type, x.shape());
+  plan(dtype of, const std::vector<uint64_t>& shape, encode_settings& how, bool is_delta) : type(of) {
+    for (const uint64_t size : shape) count *= size;
+    codec = how.codec_of(type, shape);
+    metadata = how.prelude_of(type, shape);
     options.checksums = how.checksums;
     options.metadata = {reinterpret_cast<const std::byte*>(metadata.data()), metadata.size()};
     if (is_delta) options.alignment = tools::delta_alignment;
-    if (const std::string codec = how.name_of(type); is_delta && tools::is_delta_codec(codec))
-      options.chunk_values = tools::most_chunk_values(codec, type);
+    if (const std::string called = how.name_of(type); is_delta && tools::is_delta_codec(called))
+      options.chunk_values = tools::most_chunk_values(called, type);
+  }
+  plan(const array& x, encode_settings& how, bool is_delta)
+      : plan(x.type(how.as, "the tensor"), x.shape(), how, is_delta) {
+    values = x.all();
+    if (!tuck::aligned(values.data(), size_of(type))) check(status::misaligned, "the tensor");
   }
   uint64_t most_bytes(const encode_settings& how) const {
-    const tools::frame_plan sizes = codec->plan(values.size() / size_of(type), options);
+    const tools::frame_plan sizes = codec->plan(count, options);
     check(sizes.code, "codec '" + how.codec + "'");
     return sizes.most_bytes;
   }
@@ -258,6 +89,9 @@ struct plan {
 
 uint64_t most_bytes(nb::handle tensor, encode_settings& how, bool is_delta) {
   return plan(array(tensor, "the tensor"), how, is_delta).most_bytes(how);
+}
+uint64_t most_bytes_of(const std::string& type, const std::vector<uint64_t>& shape, encode_settings& how) {
+  return plan(type_named(type), shape, how, false).most_bytes(how);
 }
 
 uint64_t encode_to(nb::handle tensor, const array* base, nb::handle out, encode_settings& how) {
@@ -383,6 +217,21 @@ nb::dict info(nb::handle frame) {
   return all;
 }
 
+// Pointer, shape, strides in bytes, type and bytes of a value of what DLPack gives, wherever it is.
+nb::tuple dlpack_on_device(const nb::object& capsule) {
+  nb::ndarray<nb::ro> x;
+  if (!nb::try_cast(capsule, x, false)) throw failure{type_error, "no array of DLPack"};
+  nb::list shape, strides;
+  for (size_t d = 0; d < x.ndim(); ++d) {
+    shape.append(x.shape(d));
+    strides.append(x.stride(d) * static_cast<int64_t>(x.itemsize()));
+  }
+  const nb::dlpack::dtype t = x.dtype();
+  const dtype type = t.lanes == 1 ? type_of({t.code, t.bits}) : dtype::none;
+  return nb::make_tuple(reinterpret_cast<uintptr_t>(x.data()), nb::tuple(shape), nb::tuple(strides),
+                        type == dtype::none ? "" : name(type), x.itemsize());
+}
+
 nb::list codecs() {
   nb::list all;
   for (const std::string& codec : tools::codec_names())
@@ -391,8 +240,11 @@ nb::list codecs() {
 }
 
 }  // namespace
+}  // namespace tuck::python
 
 NB_MODULE(_tuck, m) {
+  using namespace tuck;
+  using namespace tuck::python;
   nb::set_leak_warnings(false);
   nb::register_exception_translator(
       [](const std::exception_ptr& thrown, void*) {
@@ -411,7 +263,7 @@ NB_MODULE(_tuck, m) {
         }
       },
       nullptr);
-  m.def("set_errors", [](nb::dict classes) { error_classes = classes.release().ptr(); });
+  m.def("set_errors", [](nb::dict classes) { error_classes = classes.release().ptr(); }, "classes"_a);
   nb::class_<encode_settings>(m, "Settings")
       .def(
           "__init__",
@@ -420,11 +272,14 @@ NB_MODULE(_tuck, m) {
             new (self) encode_settings{std::move(codec), std::move(as), mode, bound, checksums, threads};
           },
           "codec"_a, "as_type"_a, "mode"_a, "bound"_a, "checksums"_a, "threads"_a);
-  m.def("most_bytes", &most_bytes);
-  m.def("encode", &encode);
-  m.def("encode_delta", &encode_delta);
-  m.def("decode", &decode);
-  m.def("apply_delta", &apply_delta);
-  m.def("info", &info);
+  m.def("most_bytes", &most_bytes, "tensor"_a, "how"_a, "is_delta"_a);
+  m.def("most_bytes_of", &most_bytes_of, "type"_a, "shape"_a, "how"_a);
+  m.def("encode", &encode, "tensor"_a, "out"_a, "how"_a);
+  m.def("encode_delta", &encode_delta, "tensor"_a, "base"_a, "out"_a, "how"_a);
+  m.def("decode", &decode, "frame"_a, "out"_a, "threads"_a);
+  m.def("apply_delta", &apply_delta, "delta"_a, "base"_a, "out"_a, "threads"_a);
+  m.def("info", &info, "frame"_a);
+  m.def("dlpack_on_device", &dlpack_on_device, "capsule"_a);
   m.def("codecs", &codecs);
+  bind_files(m);
 }

@@ -186,6 +186,12 @@ dtype named_tensor::type() const noexcept {
   return known == nullptr ? tuck::dtype::u8 : known->type;
 }
 
+std::string file_type_of(dtype type) {
+  const auto* const found =
+      std::find_if(std::begin(file_types), std::end(file_types), [&](const file_type& t) { return t.type == type; });
+  return std::string(found == std::end(file_types) ? std::begin(file_types)->name : found->name);
+}
+
 safetensors_header parse_safetensors_header(std::string text, const std::string& file) {
   safetensors_header header;
   const nlohmann::json parsed = parse_once(text, file);

@@ -24,6 +24,9 @@ struct named_tensor {
   tuck::dtype type() const noexcept;
 };
 
+// Returns the name that files have for a type.
+std::string file_type_of(dtype type);
+
 struct safetensors_header {
   std::string text;                   // the JSON, with its padding
   std::vector<named_tensor> tensors;  // in the order of their values, which fill the data without gaps

@@ -4,6 +4,7 @@
 
 #include "codec_rules.hpp"
 #include "codecs.hpp"
+#include "support/safetensors.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -37,6 +38,7 @@ struct encode_options {
   bool no_checksums = false;
   uint32_t chunk_values = 0;  // 0: the codec's default
   unsigned threads = 0;       // 0: one per core
+  bool is_silent = false;     // whether to show no progress
 };
 
 struct decode_options {
@@ -71,6 +73,14 @@ struct compare_options {
 };
 
 void encode(const encode_options& options);
+// Encodes tensors as those of a safetensors file: values[i] and of_base[i], which is empty without a base, belong to
+// header.tensors[i]. Writes options.out. `path`: for messages.
+struct written_tensors {
+  uint64_t file_bytes = 0;
+  std::vector<std::string> left_out;  // tensors that no codec takes, which are stored raw
+};
+written_tensors encode_tensors(const encode_options& options, const std::string& path, const safetensors_header& header,
+                               const std::vector<const_bytes>& values, const std::vector<const_bytes>& of_base);
 void decode(const decode_options& options);
 void compact(const compact_options& options);
 void info(const info_options& options);

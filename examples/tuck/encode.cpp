@@ -87,7 +87,7 @@ std::vector<encoded_tensor> encode_all(const encode_options& options, const std:
     chunks += plans.back().needs.chunks;
     bytes += t.values.size();
   }
-  progress shown("encoding", options.on == machine::device ? 0 : chunks, bytes);
+  progress shown("encoding", options.on == machine::device || options.is_silent ? 0 : chunks, bytes);
   std::vector<encoded_tensor> encoded;
   for (size_t i = 0; i < tensors.size(); ++i) {
     encoded.push_back(encode_one(options, tensors[i], plans[i], shown));
@@ -145,9 +145,10 @@ void print_left_out(const encode_options& options, const std::string& path, cons
 }
 
 // Writes frames, then raw tensors, those whose size is a multiple of 8 first. So all begin aligned for their type.
-void write_safetensors(const encode_options& options, const std::string& path, const safetensors_file& in,
-                       const std::vector<encoded_tensor>& encoded) {
-  const std::vector<named_tensor>& tensors = in.header.tensors;
+// Returns the size of the file.
+uint64_t write_safetensors(const encode_options& options, const safetensors_header& in,
+                           const std::vector<encoded_tensor>& encoded) {
+  const std::vector<named_tensor>& tensors = in.tensors;
   std::vector<const_bytes> raw;
   std::vector<size_t> order;
   for (size_t i = 0; i < encoded.size(); ++i) {
@@ -165,9 +166,9 @@ void write_safetensors(const encode_options& options, const std::string& path, c
     described.back().begin = end;
     described.back().end = end += size;
   }
-  std::map<std::string, std::string> metadata = in.header.metadata;
-  metadata[original_header] = in.header.text;
-  metadata[original_digest] = digest_text(checksum(bytes_of(in.header.text)));
+  std::map<std::string, std::string> metadata = in.metadata;
+  metadata[original_header] = in.text;
+  metadata[original_digest] = digest_text(checksum(bytes_of(in.text)));
   metadata.erase(raw_digest);
   if (!raw.empty()) metadata[raw_digest] = digest_text(raw_tensors_digest(raw));
   const std::string prelude = safetensors_prelude(make_safetensors_header(described, metadata));
@@ -175,10 +176,7 @@ void write_safetensors(const encode_options& options, const std::string& path, c
   out.write(bytes_of(prelude));
   for (const size_t i : order) out.write(encoded[i].content);
   out.commit();
-  const uint64_t before = in.content.size(), after = prelude.size() + end;
-  if (after > before)
-    print_note(options, path,
-               "the output is larger, " + std::to_string(after) + " bytes instead of " + std::to_string(before));
+  return prelude.size() + end;
 }
 
 void encode_safetensors(const encode_options& options, input from) {
@@ -195,23 +193,36 @@ void encode_safetensors(const encode_options& options, input from) {
     base = parse_safetensors(std::move(old.content), old.path);
     of_base = values_in(base, old.path, in.header.tensors, path);
   }
-  std::vector<tensor_to_encode> tensors;
-  std::vector<std::string> left_out;
-  for (const named_tensor& t : in.header.tensors) {
-    tensors.push_back({.about = {path, about_tensor(t.name)},
-                       .type = t.type(),
-                       .values = in.values(t),
-                       .base = of_base[tensors.size()],
-                       .metadata = {},
-                       .row = row_length(t.shape)});
-    if (options.codecs.codec_of(t.type()).empty())
-      left_out.push_back(t.name.substr(0, 80) + " (" + t.dtype.substr(0, 20) + ")");
-  }
-  write_safetensors(options, path, in, encode_all(options, tensors, true));
-  print_left_out(options, path, left_out);
+  std::vector<const_bytes> values;
+  for (const named_tensor& t : in.header.tensors) values.push_back(in.values(t));
+  const written_tensors written = encode_tensors(options, path, in.header, values, of_base);
+  if (const uint64_t before = in.content.size(); written.file_bytes > before)
+    print_note(
+        options, path,
+        "the output is larger, " + std::to_string(written.file_bytes) + " bytes instead of " + std::to_string(before));
+  print_left_out(options, path, written.left_out);
 }
 
 }  // namespace
+
+written_tensors encode_tensors(const encode_options& options, const std::string& path, const safetensors_header& header,
+                               const std::vector<const_bytes>& values, const std::vector<const_bytes>& of_base) {
+  std::vector<tensor_to_encode> tensors;
+  written_tensors written;
+  for (const named_tensor& t : header.tensors) {
+    const size_t i = tensors.size();
+    tensors.push_back({.about = {path, about_tensor(t.name)},
+                       .type = t.type(),
+                       .values = values[i],
+                       .base = of_base[i],
+                       .metadata = {},
+                       .row = row_length(t.shape)});
+    if (options.codecs.codec_of(t.type()).empty())
+      written.left_out.push_back(t.name.substr(0, 80) + " (" + t.dtype.substr(0, 20) + ")");
+  }
+  written.file_bytes = write_safetensors(options, header, encode_all(options, tensors, true));
+  return written;
+}
 
 void encode(const encode_options& options) {
   if (!options.base.empty() && options.out != standard_stream && same_file(options.base, options.out))

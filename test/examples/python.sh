@@ -1,5 +1,6 @@
-# python.sh SOURCE WORK PYTHON: builds the wheel of examples/python, installs it in a new virtual environment and runs the
-# tests there, then with the packages of PYTHON, which may have PyTorch. Exit code 77: PyPI cannot be reached.
+# python.sh SOURCE WORK PYTHON: builds the wheel of examples/python, with the simulator for arrays on a GPU, installs it in
+# a new virtual environment and runs the tests there, then with the packages of PYTHON, which may have PyTorch. Exit code
+# 77: PyPI cannot be reached.
 set -eu
 source=$1 work=$2 python=$3
 rm -rf "$work"
@@ -9,14 +10,28 @@ if ! "$work/build/bin/pip" download --quiet --no-deps --dest "$work/reach" nanob
   echo "skipped: PyPI cannot be reached"
   exit 77
 fi
-"$work/build/bin/pip" wheel --quiet --no-deps --wheel-dir "$work" "$source/examples/python"
+CMAKE_ARGS=-DTUCK_DEVICE=simulator "$work/build/bin/pip" wheel --quiet --no-deps --wheel-dir "$work" "$source/examples/python"
 for packages in "" --system-site-packages; do
   env=$work/env$packages
   "$python" -m venv $packages "$env"
   "$env/bin/pip" install --quiet "$work"/tuck-*.whl
   cd "$work"
   "$env/bin/python" "$source/test/examples/python_test.py"
+  "$env/bin/python" "$source/test/examples/python_device_test.py"
 done
+# Without code for GPUs.
+rm "$work"/env/lib/python3*/site-packages/tuck/libtuck_device.so
+"$work/env/bin/python" - <<END
+import tuck
+class Standin:
+    __cuda_array_interface__ = {"data": (64, False), "shape": (1,), "typestr": "<f4", "version": 3}
+try:
+    tuck.encode(Standin())
+except tuck.DeviceError as error:
+    assert "no GPU code" in str(error), error
+else:
+    raise AssertionError
+END
 # The program of the page.
 awk '/^```python/ { found = 1; next } found && /^```/ { exit } found' "$source/docs/python.md" >"$work/page.py"
 "$work/env/bin/python" "$work/page.py" | grep -q True

@@ -229,6 +229,88 @@ class Processes(unittest.TestCase):
                 tuck.save(path / "missing" / "x.tuck", x)
 
 
+class Files(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        random = np.random.default_rng(3)
+        self.tensors = {"bits": random.random((3, 5)) < 0.5, "a": sparse(), "b/0": sparse((40, 50), np.int16),
+                        "scalar": np.array(7.0), "none": np.zeros((0, 3), np.float16),
+                        "noise": random.integers(0, 255, 4001).astype(np.uint8)}
+
+    def same(self, seen, tensors):
+        self.assertEqual(set(seen), set(tensors))
+        for name, x in tensors.items():
+            self.assertEqual((seen[name].dtype, seen[name].shape), (x.dtype, x.shape), name)
+            self.assertEqual(seen[name].tobytes(), x.tobytes(), name)
+
+    def run_program(self, *arguments):
+        subprocess.run([sys.executable, "-m", "tuck", *arguments], check=True, stdout=subprocess.DEVNULL, cwd=self.folder)
+
+    def test_many_tensors(self):
+        for name in ("m.tuck", "m.safetensors"):
+            path = self.folder / name
+            self.assertEqual(tuck.save(path, self.tensors, "rle"), [])
+            self.assertLess(path.stat().st_size, sum(x.nbytes for x in self.tensors.values()))
+            self.same(tuck.load(path), self.tensors)
+            self.same(tuck.load(path, names=["a", "none"]), {k: self.tensors[k] for k in ("a", "none")})
+            with self.assertRaisesRegex(KeyError, "'c'"):
+                tuck.load(path, names=["a", "c"])
+            self.run_program("verify", path)
+        # The program reads and writes the same.
+        self.run_program("decode", "m.tuck", "plain.safetensors")
+        self.same(tuck.load(self.folder / "plain.safetensors"), self.tensors)
+        self.run_program("encode", "--codec", "rle", "plain.safetensors", "again.safetensors")
+        self.assertEqual((self.folder / "again.safetensors").read_bytes(), (self.folder / "m.tuck").read_bytes())
+
+    def test_codecs_by_type(self):
+        path = self.folder / "m.tuck"
+        left = tuck.save(path, self.tensors, "f32=quantize,i16=rle", bound=tuck.absolute(0.5))
+        self.assertEqual(len(left), 4)
+        seen = tuck.load(path)
+        self.assertLessEqual(np.abs(seen["a"] - self.tensors["a"]).max(), 0.5)
+        self.same({**seen, "a": self.tensors["a"]}, self.tensors)
+        for error, codec, bound in [(tuck.BoundError, "f32=quantize", None), (tuck.BoundError, "quantize", None),
+                                    (tuck.BoundError, "*=zvc", tuck.absolute(1)), (tuck.UnknownCodecError, "nope", None),
+                                    (tuck.UnknownCodecError, "f32=nope", None), (tuck.UnknownCodecError, "e3=zvc", None)]:
+            with self.assertRaises(error):
+                tuck.save(path, self.tensors, codec, bound=bound)
+
+    def test_types_that_numpy_has_not(self):
+        path, bits = self.folder / "m.tuck", (sparse().view(np.uint32) >> 16).astype(np.uint16)
+        tuck.save(path, {"w": bits, "v": bits}, "bf16=exponents,*=zvc", dtype={"w": "bf16"})
+        self.same(tuck.load(path), {"w": bits, "v": bits})
+        if torch is not None:
+            seen = tuck.load(path, names=["w"], torch=True)
+            self.assertEqual(seen["w"].dtype, torch.bfloat16)
+            tuck.save(path, seen)
+            self.assertEqual(tuck.load(path, torch=True)["w"].view(torch.int16).tolist(), bits.view(np.int16).tolist())
+
+    def test_errors(self):
+        path, x = self.folder / "m.tuck", sparse()
+        for error, call in [
+                (tuck.TuckError, lambda: tuck.save(self.folder / "m.npz", {"a": x})),
+                (tuck.TuckError, lambda: tuck.save(self.folder / "m.safetensors", x)),
+                (tuck.ContiguityError, lambda: tuck.save(path, {"a": x.T})),
+                (tuck.DtypeError, lambda: tuck.save(path, {"a": x.astype(complex)})),
+                (TypeError, lambda: tuck.save(path, {3: x})),
+                (TypeError, lambda: tuck.save(path, {"a": [1]})),
+                (TypeError, lambda: tuck.save(path, {"a": x}, dtype="bf16")),
+                (OSError, lambda: tuck.load(self.folder / "missing.tuck")),
+                (ValueError, lambda: tuck.load("a\0b")),
+        ]:
+            with self.assertRaises(error):
+                call()
+        self.assertEqual(list(self.folder.iterdir()), [])
+        tuck.save(path, self.tensors)
+        whole = path.read_bytes()
+        for bad in (whole[:-1], whole + b"0", whole[:-100] + bytes(100), whole[:20] + b"x" + whole[21:], b"TUCK"):
+            path.write_bytes(bad)
+            with self.assertRaises(tuck.DamagedFrameError):
+                tuck.load(path)
+
+
 @unittest.skipIf(torch is None, "there is no PyTorch")
 class Torch(unittest.TestCase):
     def test_types(self):
@@ -260,6 +342,11 @@ class Torch(unittest.TestCase):
         with self.assertRaises(tuck.DeviceError):
             tuck.encode(torch.empty(3, device="meta"))
 
+    @unittest.skipIf(torch is None or hasattr(torch.library, "custom_op"), "PyTorch has operators")
+    def test_operators_need_a_newer_version(self):
+        with self.assertRaisesRegex(ImportError, "2.4"):
+            import tuck.ops  # noqa: F401
+
     def test_deltas(self):
         base = torch.from_numpy(sparse()).bfloat16()
         x = base.clone()
@@ -268,6 +355,45 @@ class Torch(unittest.TestCase):
         self.assertTrue((tuck.apply_delta(delta, base) == x).all())
         tuck.apply_delta(delta, base, out=base)
         self.assertTrue((base == x).all())
+
+
+@unittest.skipIf(torch is None or not hasattr(torch.library, "custom_op"), "there is no PyTorch 2.4 or newer")
+class Operators(unittest.TestCase):
+    def setUp(self):
+        import tuck.ops  # noqa: F401
+
+        self.x = torch.from_numpy(sparse())
+
+    def test_the_frame_is_that_of_encode(self):
+        frame, size = torch.ops.tuck.encode(self.x, "rle")
+        self.assertEqual(frame[:size].tolist(), tuck.encode(self.x, "rle").tolist())
+        self.assertTrue(torch.equal(torch.ops.tuck.decode(frame, self.x.shape, self.x.dtype), self.x))
+        frame, size = torch.ops.tuck.encode(self.x, "quantize", *tuck.absolute(0.5))
+        self.assertLessEqual((torch.ops.tuck.decode(frame, self.x.shape, self.x.dtype) - self.x).abs().max(), 0.5)
+        with self.assertRaises(tuck.SizeError):
+            torch.ops.tuck.decode(frame, [3], self.x.dtype)
+
+    def test_opcheck(self):
+        for x in (self.x, self.x.bfloat16(), self.x > 0, self.x[0, 0], self.x[:0]):
+            torch.library.opcheck(torch.ops.tuck.encode.default, (x, "zvc"))
+            frame, _ = torch.ops.tuck.encode(x, "zvc")
+            torch.library.opcheck(torch.ops.tuck.decode.default, (frame, list(x.shape), x.dtype))
+
+    def test_graphs(self):
+        def both(x):
+            frame, size = torch.ops.tuck.encode(x * 2, "zvc")
+            return torch.ops.tuck.decode(frame, x.shape, x.dtype) + size
+
+        compiled = torch.compile(both, fullgraph=True, backend="aot_eager")
+        for x in (self.x, self.x[:7], self.x[:9]):  # the second one makes the shape dynamic
+            self.assertTrue(torch.equal(compiled(x), both(x)))
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        with FakeTensorMode():
+            frame, size = torch.ops.tuck.encode(torch.empty(30, 500), "zvc")
+            y = torch.ops.tuck.decode(frame, [30, 500], torch.float32)
+        self.assertEqual(frame.numel(), tuck.max_frame_bytes(self.x))
+        self.assertEqual((tuple(size.shape), size.dtype, tuple(y.shape)), ((), torch.int64, (30, 500)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""tuck compresses tensors: NumPy arrays, PyTorch tensors, and anything with DLPack, in memory of the CPU.
+"""tuck compresses tensors: NumPy arrays, PyTorch tensors, and anything with DLPack, in memory of the CPU or of a GPU.
 
     frame = tuck.encode(x)                            # a frame: bytes that also say type, shape and codec
     y = tuck.decode(frame)
@@ -13,37 +13,68 @@ frames as files.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from functools import lru_cache
+from os import PathLike
+from typing import (TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, TypeVar, Union,
+                    overload)
 
 import numpy as np
 
-from . import _tuck
-from .errors import *  # noqa: F401,F403
-from .errors import __all__ as _errors
+from . import _tuck, device, errors
+from .device import DeviceArray, DeviceFrame, is_on_device
+from .errors import *  # noqa: F403
+from .types import AS_INTEGERS, NUMPY, is_torch, torch_type
 
 __version__ = "1.0.0"
 __all__ = ["absolute", "apply_delta", "codecs", "decode", "decode_batch", "decode_into", "encode", "encode_batch",
            "encode_delta", "info", "load", "max_frame_bytes", "pointwise", "range_relative", "save", "Bound", "Codec",
-           "Info", *_errors]
+           "DeviceArray", "DeviceFrame", "Info"]
+__all__ += errors.__all__
 
-Bound = namedtuple("Bound", "mode value")
-Bound.__doc__ = """An error bound. Made by absolute, range_relative and pointwise."""
-Codec = namedtuple("Codec", "name dtypes is_lossy")
-Codec.__doc__ = """A codec: its name, the names of the types that it takes, and whether it needs a bound."""
-Info = namedtuple("Info", "dtype shape codec bound values raw_bytes frame_bytes chunk_values is_delta has_checksums")
-Info.__doc__ = """What a frame says about itself. bound is None, or the Bound of a lossy codec."""
+if TYPE_CHECKING:
+    import torch
+
+# NumPy arrays, PyTorch tensors, and anything else with the buffer protocol or DLPack.
+Array = Any
+Bytes = Union[bytes, bytearray, memoryview]
+Path = Union[str, bytes, "PathLike[str]", "PathLike[bytes]"]
+T = TypeVar("T")
+Key = TypeVar("Key")
+
+
+class Bound(NamedTuple):
+    """An error bound. Made by absolute, range_relative and pointwise."""
+
+    mode: int
+    value: float
+
+
+class Codec(NamedTuple):
+    """A codec: its name, the names of the types that it takes, and whether it needs a bound."""
+
+    name: str
+    dtypes: Tuple[str, ...]
+    is_lossy: bool
+
+
+class Info(NamedTuple):
+    """What a frame says about itself."""
+
+    dtype: str  # of tuck: "f32", "bf16"
+    shape: Tuple[int, ...]
+    codec: str
+    bound: Optional[Bound]  # None: lossless
+    values: int
+    raw_bytes: int
+    frame_bytes: int
+    chunk_values: int
+    is_delta: bool
+    has_checksums: bool
+
 
 _OF_DELTAS = object()  # the codec that the library takes for deltas of the type
 _MODES = ("absolute", "range", "pointwise")
-# Types that NumPy has not are integers there, unless ml_dtypes is installed.
-_AS_INTEGERS = {"bf16": "uint16", "f8e4m3": "uint8", "f8e5m2": "uint8"}
-_NUMPY = {"u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16", "u32": "uint32", "i32": "int32",
-          "u64": "uint64", "i64": "int64", "f16": "float16", "f32": "float32", "f64": "float64"}
-_TORCH = {"u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16", "u32": "uint32", "i32": "int32",
-          "u64": "uint64", "i64": "int64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
-          "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
-_NATIVE = {np.dtype(name) for name in [*_NUMPY.values(), "bool"]}
+_NATIVE = {np.dtype(name) for name in [*NUMPY.values(), "bool"]}
 _ML_DTYPES = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
 
@@ -62,21 +93,21 @@ def pointwise(value: float) -> Bound:
     return Bound(2, float(value))
 
 
+def _mode(bound):
+    if bound is None:
+        return -1, 0.0
+    if isinstance(bound, Bound):
+        return bound
+    raise TypeError("bound: pass tuck.absolute(x), tuck.range_relative(x) or tuck.pointwise(x)")
+
+
 @lru_cache(maxsize=256)
 def _settings(codec, dtype, bound, checksums, threads):
-    if bound is None:
-        mode, value = -1, 0.0
-    elif isinstance(bound, Bound):
-        mode, value = bound
-    else:
-        raise TypeError("bound: pass tuck.absolute(x), tuck.range_relative(x) or tuck.pointwise(x)")
+    mode, value = _mode(bound)
     if not isinstance(codec, str) and codec is not _OF_DELTAS:
         raise TypeError("codec: pass its name, such as 'zvc'")
-    return _tuck.Settings("" if codec is _OF_DELTAS else codec or "none", dtype or "", mode, value, bool(checksums), threads)
-
-
-def _is_torch(x):
-    return type(x).__module__.split(".", 1)[0] == "torch" and hasattr(x, "data_ptr")
+    name = "" if codec is _OF_DELTAS else codec or "none"
+    return _tuck.Settings(name, dtype or "", mode, value, bool(checksums), threads)
 
 
 def _array(x, role, dtype=None):
@@ -94,14 +125,14 @@ def _array(x, role, dtype=None):
         return x, dtype
     if isinstance(x, np.generic):
         return np.asarray(x), dtype
-    if _is_torch(x):
+    if is_torch(x):
         if x.layout is not _torch().strided or x.is_quantized:
             raise DtypeError(f"{role} is not a dense tensor")
         x = x.detach()
         if x.is_conj() or x.is_neg():
             x = x.resolve_conj().resolve_neg()
         if x.device.type != "cpu":
-            raise DeviceError(f"{role} is on {x.device}; this build of tuck encodes memory of the CPU: pass x.cpu()")
+            raise DeviceError(f"{role} is on {x.device}; pass x.cpu()")
         name = str(x.dtype).split(".")[1]
         if name == "bool":  # DLPack of older versions does not take it
             return x.view(_torch().uint8), dtype
@@ -120,7 +151,7 @@ def _torch():
 
 
 def _room(bytes, like):
-    return _torch().empty(bytes, dtype=_torch().uint8) if _is_torch(like) else np.empty(bytes, np.uint8)
+    return _torch().empty(bytes, dtype=_torch().uint8) if is_torch(like) else np.empty(bytes, np.uint8)
 
 
 def _used(room, bytes):
@@ -130,19 +161,36 @@ def _used(room, bytes):
     return room[:bytes].clone()
 
 
-def encode(x, codec="zvc", *, bound=None, out=None, dtype=None, checksums=False, threads=1):
+@overload
+def encode(x: np.ndarray, codec: str = "zvc", *, bound: Optional[Bound] = None, out: Optional[Array] = None,
+           dtype: Optional[str] = None, checksums: bool = False, threads: int = 1) -> np.ndarray: ...
+@overload
+def encode(x: Array, codec: str = "zvc", *, bound: Optional[Bound] = None, out: Optional[Array] = None,
+           dtype: Optional[str] = None, checksums: bool = False, stream: Any) -> DeviceFrame: ...
+@overload
+def encode(x: Array, codec: str = "zvc", *, bound: Optional[Bound] = None, out: Optional[Array] = None,
+           dtype: Optional[str] = None, checksums: bool = False, threads: int = 1, stream: Any = None) -> Any: ...
+def encode(x, codec="zvc", *, bound=None, out=None, dtype=None, checksums=False, threads=1, stream=None):
     """Encodes a tensor.
 
-    x          array of any shape, contiguous, in memory of the CPU
+    x          array of any shape, contiguous, in memory of the CPU, or of a GPU where the package was built for GPUs
     codec      name of a codec or chain; see codecs()
     bound      for lossy codecs, and only for them: absolute(v), range_relative(v) or pointwise(v)
     out        None, or uint8 array for the frame; max_frame_bytes(x, ...) are always enough
     dtype      None, or what integers of the same size stand for: "bf16", "f8e4m3" or "f8e5m2"
     checksums  whether the frame has a digest of each chunk, which decoding compares
     threads    most threads; 0: one per core
+    stream     for arrays on a GPU, on whose stream the call is asynchronous: a number as CUDA has it, or a stream of
+               PyTorch, CuPy, or with __cuda_stream__. None: PyTorch's current stream, that of the array's
+               __cuda_array_interface__, or the default stream. x and `out` must stay until it has done the work
 
-    Returns the frame: a uint8 array, or a uint8 torch tensor for a torch tensor. With `out`, its first bytes.
-    Raises a subclass of TuckError."""
+    Returns the frame: a uint8 array, or a uint8 torch tensor for a torch tensor. With `out`, its first bytes. On a GPU,
+    returns a DeviceFrame, which has no shape in its metadata. Raises a subclass of TuckError."""
+    if is_on_device(x):
+        how = _settings(codec, None, bound, checksums, 1)
+        return device.encode(x, codec, how, *_mode(bound), out, dtype, checksums, stream)
+    if stream is not None:
+        raise DeviceError("stream is for arrays on a GPU")
     x, dtype = _array(x, "the tensor", dtype)
     how = _settings(codec, dtype, bound, checksums, threads)
     if out is None:
@@ -151,6 +199,15 @@ def encode(x, codec="zvc", *, bound=None, out=None, dtype=None, checksums=False,
     return out[: _tuck.encode(x, _array(out, "out")[0], how)]
 
 
+@overload
+def encode_delta(x: np.ndarray, base: Array, codec: Optional[str] = None, *, out: Optional[Array] = None,
+                 dtype: Optional[str] = None, threads: int = 1) -> np.ndarray: ...
+@overload
+def encode_delta(x: torch.Tensor, base: Array, codec: Optional[str] = None, *, out: Optional[Array] = None,
+                 dtype: Optional[str] = None, threads: int = 1) -> torch.Tensor: ...
+@overload
+def encode_delta(x: Array, base: Array, codec: Optional[str] = None, *, out: Optional[Array] = None,
+                 dtype: Optional[str] = None, threads: int = 1) -> np.ndarray: ...
 def encode_delta(x, base, codec=None, *, out=None, dtype=None, threads=1):
     """Encodes a tensor relative to a base of the same type and size, such as the weights of the step before. Lossless.
 
@@ -169,30 +226,47 @@ def encode_delta(x, base, codec=None, *, out=None, dtype=None, threads=1):
 def _new_tensor(seen, like):
     """An uninitialized array for the tensor that a frame has, and what the extension may write."""
     dtype, order = seen["dtype"], "F" if seen["fortran_order"] else "C"
-    if _is_torch(like):
+    if is_torch(like):
         torch = _torch()
-        if not hasattr(torch, _TORCH[dtype]):
-            raise DtypeError(f"this version of PyTorch has no {_TORCH[dtype]}; decode into an array of integers")
         shape = tuple(reversed(seen["shape"])) if order == "F" else seen["shape"]
-        made = torch.empty(shape, dtype=getattr(torch, _TORCH[dtype]))
+        made = torch.empty(shape, dtype=torch_type(torch, dtype))
         return made.permute(*reversed(range(made.dim()))) if order == "F" and made.dim() > 1 else made, made
-    if dtype not in _AS_INTEGERS:
-        made = np.empty(seen["shape"], _NUMPY[dtype], order)
+    if dtype not in AS_INTEGERS:
+        made = np.empty(seen["shape"], NUMPY[dtype], order)
     else:
-        made = np.empty(seen["shape"], _AS_INTEGERS[dtype], order)
+        made = np.empty(seen["shape"], AS_INTEGERS[dtype], order)
     return made, made.T if order == "F" else made
 
 
-def decode(frame, *, out=None, threads=1):
+@overload
+def decode(frame: Union[Array, Bytes], *, out: T, threads: int = 1) -> T: ...
+@overload
+def decode(frame: DeviceFrame, *, out: T, stream: Any = None, check: bool = False) -> T: ...
+@overload
+def decode(frame: DeviceFrame, *, out: None = None, stream: Any = None, check: bool = False) -> Any: ...
+@overload
+def decode(frame: Union[np.ndarray, Bytes], *, out: None = None, threads: int = 1) -> np.ndarray: ...
+@overload
+def decode(frame: torch.Tensor, *, out: None = None, threads: int = 1) -> torch.Tensor: ...
+@overload
+def decode(frame: Array, *, out: None = None, threads: int = 1) -> np.ndarray: ...
+def decode(frame, *, out=None, threads=1, stream=None, check=False):
     """Decodes a frame.
 
     frame    uint8 array, torch tensor, bytes, or anything with the buffer protocol or DLPack
     out      None, or contiguous array for the values, of the frame's type and number of values
     threads  most threads; 0: one per core
+    stream   for a DeviceFrame, on whose stream the call is asynchronous, as for encode
+    check    for a DeviceFrame: whether to wait for the stream and to raise DamagedFrameError. Else damage shows only as
+             values that are 0
 
-    Returns `out`, or a new array of the frame's type and shape: a torch tensor if the frame is one. NumPy gets bf16 and
-    8-bit floats as integers. Raises DamagedFrameError if the frame is not valid; new arrays are then not returned, and
-    the damaged chunks of `out` are 0."""
+    Returns `out`, or a new array of the frame's type and shape: a torch tensor if the frame is one; for another frame
+    on a GPU a DeviceArray. NumPy gets bf16 and 8-bit floats as integers. Raises DamagedFrameError if the frame is not
+    valid; new arrays are then not returned, and the damaged chunks of `out` are 0."""
+    if isinstance(frame, DeviceFrame) or not isinstance(frame, (bytes, bytearray, memoryview)) and is_on_device(frame):
+        return device.decode(frame, out, check, stream)
+    if stream is not None:
+        raise DeviceError("stream is for frames on a GPU")
     from_, _ = _array(_as_array(frame), "the frame")
     if out is not None:
         _tuck.decode(from_, _array(out, "out")[0], threads)
@@ -203,12 +277,12 @@ def decode(frame, *, out=None, threads=1):
     return made
 
 
-def decode_into(frame, out, *, threads=1):
+def decode_into(frame: Union[Array, Bytes], out: T, *, threads: int = 1) -> T:
     """Decodes a frame into an array. The same as decode(frame, out=out)."""
     return decode(frame, out=out, threads=threads)
 
 
-def apply_delta(delta, base, *, out=None, threads=1):
+def apply_delta(delta: Union[Array, Bytes], base: T, *, out: Optional[T] = None, threads: int = 1) -> T:
     """Restores the tensor that encode_delta has encoded.
 
     base   the base of the delta, bit for bit; WrongBaseError if it is another, and nothing is written
@@ -218,22 +292,32 @@ def apply_delta(delta, base, *, out=None, threads=1):
     from_, _ = _array(_as_array(delta), "the delta")
     before, _ = _array(base, "the base")
     if out is None:
-        out = _torch().empty_like(base) if _is_torch(base) else np.empty_like(base)
+        out = _torch().empty_like(base) if is_torch(base) else np.empty_like(base)
     _tuck.apply_delta(from_, before, _array(out, "out")[0], threads)
     return out
 
 
+@overload
+def encode_batch(tensors: Mapping[Key, Array], codec: str = "zvc", *, bound: Optional[Bound] = None, threads: int = 1,
+                 checksums: bool = False) -> Dict[Key, Any]: ...
+@overload
+def encode_batch(tensors: Iterable[Array], codec: str = "zvc", *, bound: Optional[Bound] = None, threads: int = 1,
+                 checksums: bool = False) -> List[Any]: ...
 def encode_batch(tensors, codec="zvc", *, bound=None, threads=1, checksums=False):
     """Encodes each tensor of a list or dict. Returns the frames in a list, or in a dict with the same keys."""
     def one(x):
         return encode(x, codec, bound=bound, threads=threads, checksums=checksums)
 
-    return {k: one(x) for k, x in tensors.items()} if isinstance(tensors, dict) else [one(x) for x in tensors]
+    return {k: one(x) for k, x in tensors.items()} if isinstance(tensors, Mapping) else [one(x) for x in tensors]
 
 
+@overload
+def decode_batch(frames: Mapping[Key, Array], *, threads: int = 1) -> Dict[Key, Any]: ...
+@overload
+def decode_batch(frames: Iterable[Array], *, threads: int = 1) -> List[Any]: ...
 def decode_batch(frames, *, threads=1):
     """Decodes each frame of a list or dict. Returns the tensors in a list, or in a dict with the same keys."""
-    if isinstance(frames, dict):
+    if isinstance(frames, Mapping):
         return {k: decode(f, threads=threads) for k, f in frames.items()}
     return [decode(f, threads=threads) for f in frames]
 
@@ -242,7 +326,7 @@ def _as_array(frame):
     return np.frombuffer(frame, np.uint8) if isinstance(frame, (bytes, bytearray, memoryview)) else frame
 
 
-def info(frame) -> Info:
+def info(frame: Union[Array, Bytes]) -> Info:
     """Reads what a frame says about itself, without decoding it."""
     seen = _tuck.info(_array(_as_array(frame), "the frame")[0])
     mode = seen.get("bound_mode")
@@ -251,37 +335,94 @@ def info(frame) -> Info:
                 seen["frame_bytes"], seen["chunk_values"], seen["is_delta"], seen["has_checksums"])
 
 
-def max_frame_bytes(x, codec="zvc", *, bound=None, dtype=None, checksums=False, is_delta=False) -> int:
+def max_frame_bytes(x: Array, codec: str = "zvc", *, bound: Optional[Bound] = None, dtype: Optional[str] = None,
+                    checksums: bool = False, is_delta: bool = False) -> int:
     """Returns the size of an `out` that is enough for any tensor of the shape and type of x."""
+    if is_on_device(x) and not is_delta:
+        return device.most_bytes(x, _settings(codec, None, bound, checksums, 1), dtype)
     x, dtype = _array(x, "the tensor", dtype)
     return _tuck.most_bytes(x, _settings(codec, dtype, bound, checksums or is_delta, 1), is_delta)
 
 
-def codecs() -> list:
+def codecs() -> List[Codec]:
     """Lists the codecs and chains."""
     return [Codec(name, tuple(types.split(", ")), lossy) for name, types, lossy in _tuck.codecs()]
 
 
-def save(path, x, codec="zvc", *, bound=None, dtype=None, threads=0):
-    """Writes a tensor to a .tuck file, as `tuck encode` does. The file appears at once or not at all."""
+def _path(path) -> bytes:
     import os
-    import tempfile
 
-    frame = encode(x, codec, bound=bound, dtype=dtype, checksums=True, threads=threads)
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, fresh = tempfile.mkstemp(prefix=".tuck-", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(memoryview(frame.numpy() if _is_torch(frame) else frame))
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(fresh, 0o666 & ~mask)
-        os.replace(fresh, path)
-    except BaseException:
-        os.unlink(fresh)
-        raise
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ValueError("embedded null byte in path")
+    return b"./-" if name == b"-" else name  # which stands for a standard stream
 
 
-def load(path, *, threads=0):
-    """Reads a .tuck file: the tensor that it holds, as a NumPy array."""
-    return decode(np.fromfile(path, np.uint8), threads=threads)
+def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: str = "zvc", *, bound: Optional[Bound] = None,
+         dtype: Any = None, threads: int = 0) -> List[str]:
+    """Writes a tensor or several to a file, as `tuck encode` does. The file appears at once or not at all.
+
+    path     for one tensor, a .tuck file: its frame. For several, a safetensors file of frames, whose name ends in
+             .safetensors or .tuck; tensors whose frame would not be smaller are stored as they are
+    x        array, or dict of arrays by name
+    codec    as for encode. For a dict also by type: "f32=quantize,bf16=exponents,*=zvc"
+    dtype    as for encode. For a dict a dict by name
+    threads  most threads; 0: one per core
+
+    Returns the tensors of a dict that are stored as they are because the codec does not take their type. Raises OSError
+    if the file cannot be written, and a subclass of TuckError."""
+    name = _path(path)
+    if dtype is not None and isinstance(x, Mapping) == isinstance(dtype, str):
+        raise TypeError("dtype: pass a str for a tensor, a dict by name for a dict of tensors")
+    if not isinstance(x, Mapping):
+        if name.endswith(b".safetensors"):
+            raise TuckError(f"{path}: one tensor without a name is no safetensors file; pass a dict")
+        frame = encode(x, codec, bound=bound, dtype=dtype, checksums=True, threads=threads)
+        _tuck.write_frame(name, frame)
+        return []
+    if not name.endswith((b".safetensors", b".tuck")):
+        raise TuckError(f"{path}: the name of a file of several tensors must end in .safetensors or .tuck")
+    mode, value = _mode(bound)
+    tensors = []
+    for key, tensor in x.items():
+        if not isinstance(key, str):
+            raise TypeError(f"the name of a tensor is a str, not {key!r}")
+        key.encode()  # UnicodeEncodeError for what no file can have
+        own, as_type = _array(tensor, f"tensor '{key}'", dtype.get(key) if dtype else None)
+        tensors.append((key, own, as_type or "", str(getattr(tensor, "dtype", "")) in ("bool", "torch.bool")))
+    return _tuck.write_tensors(name, tensors, codec, mode, value, threads)
+
+
+def load(path: Path, *, names: Optional[Iterable[str]] = None, torch: bool = False, threads: int = 0) -> Any:
+    """Reads a file of save, of the program, or any safetensors file.
+
+    names    of the tensors to decode; None: all
+    torch    whether to return PyTorch tensors rather than NumPy arrays
+    threads  most threads; 0: one per core
+
+    Returns the tensor of a .tuck file, or a dict of the tensors of a safetensors file, in the order of their values.
+    NumPy gets bf16 and 8-bit floats as integers. Types that neither tuck nor NumPy has are flat arrays of bytes. Raises
+    OSError, DamagedFrameError, NeedsBaseError for deltas, or KeyError for a name that is not there."""
+    file = _tuck.TensorsFile(_path(path))
+    if file.is_frame:
+        if names is not None:
+            raise KeyError("the file has one tensor, which has no name")
+        frame = file.frame()
+        return decode(_torch().from_numpy(frame.copy()) if torch else frame, threads=threads)
+    wanted = None if names is None else set(names)
+    tensors = {}
+    for which, (name, file_type, dtype, shape, size) in enumerate(file.tensors()):
+        if wanted is not None:
+            if name not in wanted:
+                continue
+            wanted.remove(name)
+        values = _torch().empty(size, dtype=_torch().uint8) if torch else np.empty(size, np.uint8)
+        file.read(which, _array(values, "out")[0], threads)
+        own = {"BOOL": "bool", "C64": "complex64"}.get(file_type, dtype if dtype != "u8" or file_type == "U8" else None)
+        if own is not None:
+            to = torch_type(_torch(), own) if torch else NUMPY.get(own) or AS_INTEGERS.get(own, own)
+            values = values.view(to).reshape(shape)
+        tensors[name] = values
+    if wanted:
+        raise KeyError(f"{path} has no tensor '{min(wanted)}'")
+    return tensors

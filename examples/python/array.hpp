@@ -1,0 +1,193 @@
+// Arrays of Python, errors, and choices of codecs, as the extension's sources use them.
+#pragma once
+
+#include "codecs.hpp"
+#include "support/files.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tuck::python {
+
+namespace nb = nanobind;
+using tools::codec_choice;
+
+// Errors carry a number: a tuck::status, or one of these.
+enum class refusal : uint32_t {
+  not_contiguous = 1000,
+  other_device,
+  unknown_type,
+  read_only,
+  overlap,
+  bound_unwanted,
+  bound_missing,
+  wrong_size,
+};
+inline constexpr uint32_t type_error = 2000;  // Python's TypeError
+struct failure {
+  uint32_t code;
+  std::string text;
+};
+[[noreturn]] inline void refuse(refusal why, std::string text) {
+  throw failure{static_cast<uint32_t>(why), std::move(text)};
+}
+inline void check(status s, const std::string& subject = {}) {
+  if (s != status::ok) throw failure{static_cast<uint32_t>(s), (subject.empty() ? "" : subject + ": ") + message(s)};
+}
+inline void check(const outcome& done, const std::string& subject = {}) {
+  if (done.code != status::ok && done.first_bad_chunk != no_chunk)
+    throw failure{static_cast<uint32_t>(done.code), (subject.empty() ? "" : subject + ": ") +
+                                                        std::string(message(done.code)) + ", chunk " +
+                                                        std::to_string(done.first_bad_chunk)};
+  check(done.code, subject);
+}
+
+struct array_type {
+  uint8_t code, bits;  // of DLPack
+};
+inline dtype type_of(const array_type& t) {
+  struct known {
+    uint8_t code, bits;
+    dtype type;
+  };
+  // Codes of DLPack: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10 and 12 8-bit floats E4M3FN and E5M2.
+  constexpr known all[] = {{1, 8, dtype::u8},   {0, 8, dtype::i8},      {1, 16, dtype::u16},   {0, 16, dtype::i16},
+                           {1, 32, dtype::u32}, {0, 32, dtype::i32},    {1, 64, dtype::u64},   {0, 64, dtype::i64},
+                           {2, 16, dtype::f16}, {4, 16, dtype::bf16},   {2, 32, dtype::f32},   {2, 64, dtype::f64},
+                           {6, 8, dtype::u8},   {10, 8, dtype::f8e4m3}, {12, 8, dtype::f8e5m2}};
+  for (const known& k : all)
+    if (t.code == k.code && t.bits == k.bits) return k.type;
+  return dtype::none;
+}
+inline dtype type_named(const std::string& name) {
+  for (uint8_t t = 1; size_of(dtype{t}) != 0; ++t)
+    if (name == tuck::name(dtype{t})) return dtype{t};
+  refuse(refusal::unknown_type, "dtype '" + name + "' is not one of tuck's");
+}
+
+// An array in memory of the CPU, by the buffer protocol or by DLPack.
+class array {
+ public:
+  // `role`: what errors call it.
+  array(nb::handle x, const std::string& role, bool is_written = false) {
+    if (PyObject_CheckBuffer(x.ptr()) != 0 && PyObject_GetBuffer(x.ptr(), &buffer_, PyBUF_RECORDS_RO) == 0)
+      take_buffer(role, is_written);
+    else
+      take_dlpack(x, role, is_written);
+  }
+  array(const array&) = delete;
+  ~array() {
+    if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
+  }
+
+  std::byte* data() const { return data_; }
+  uint64_t bytes() const { return bytes_; }
+  tuck::bytes all() const { return {data_, bytes_}; }
+  const std::vector<uint64_t>& shape() const { return shape_; }
+  uint32_t value_bytes() const { return value_bytes_; }
+  // The type of the values. `as`: empty, or the type that integers of the same size stand for.
+  dtype type(const std::string& as, const std::string& role) const {
+    const dtype own = type_of(type_);
+    if (as.empty()) {
+      if (own == dtype::none) refuse(refusal::unknown_type, role + " has a dtype that tuck does not have");
+      return own;
+    }
+    const dtype declared = type_named(as);
+    if (own != declared && (own == dtype::none || own > dtype::i64 || size_of(own) != size_of(declared)))
+      refuse(refusal::unknown_type,
+             role + ": dtype '" + as + "' needs integers of " + std::to_string(8 * size_of(declared)) + " bits");
+    return declared;
+  }
+
+ private:
+  template <class Sizes, class Strides>
+  void set(const std::string& role, void* data, size_t dimensions, const Sizes& size, const Strides& stride) {
+    data_ = static_cast<std::byte*>(data);
+    bytes_ = value_bytes_;
+    for (size_t d = 0; d < dimensions; ++d) {
+      shape_.push_back(static_cast<uint64_t>(size(d)));
+      bytes_ *= shape_.back();
+    }
+    int64_t wanted = value_bytes_;
+    for (size_t d = dimensions; d-- > 0 && bytes_ != 0; wanted *= static_cast<int64_t>(shape_[d]))
+      if (shape_[d] != 1 && stride(d) != wanted)
+        refuse(refusal::not_contiguous, role + " is not contiguous; pass a copy, as numpy.ascontiguousarray makes");
+  }
+  void take_buffer(const std::string& role, bool is_written) {
+    if (is_written && buffer_.readonly != 0) refuse(refusal::read_only, role + " is read-only");
+    value_bytes_ = static_cast<uint32_t>(buffer_.itemsize);
+    type_ = type_of_format(buffer_.format);
+    set(
+        role, buffer_.buf, static_cast<size_t>(buffer_.ndim), [&](size_t d) { return buffer_.shape[d]; },
+        [&](size_t d) { return int64_t{buffer_.strides[d]}; });
+  }
+  array_type type_of_format(const char* format) const {
+    const auto bits = static_cast<uint8_t>(8 * value_bytes_);
+    if (format == nullptr) return {1, bits};
+    if (*format == '@' || *format == '=' || *format == '<') ++format;
+    if (format[0] == '\0' || format[1] != '\0') return {255, bits};
+    constexpr const char* kinds[] = {"bhilqn", "BHILQNc", "efd"};
+    for (uint8_t code = 0; code < 3; ++code)
+      if (std::strchr(kinds[code], *format) != nullptr) return {code, bits};
+    return {static_cast<uint8_t>(*format == '?' ? 6 : 255), bits};
+  }
+  void take_dlpack(nb::handle x, const std::string& role, bool is_written) {
+    PyErr_Clear();
+    nb::ndarray<nb::ro> from;
+    if (!nb::try_cast(x, from, false))
+      throw failure{type_error, role + " is no array: it has neither the buffer protocol nor DLPack"};
+    if (is_written) {  // DLPack of old does not tell what is read-only
+      nb::ndarray<> writable;
+      if (!nb::try_cast(x, writable, false)) refuse(refusal::read_only, role + " is read-only");
+    }
+    if (from.device_type() != nb::device::cpu::value)
+      refuse(refusal::other_device, role + " is not in memory of the CPU");
+    value_bytes_ = static_cast<uint32_t>(from.itemsize());
+    const nb::dlpack::dtype t = from.dtype();
+    type_ = {t.lanes == 1 ? t.code : uint8_t{255}, t.bits};
+    owner_ = from;
+    set(
+        role, const_cast<void*>(from.data()), from.ndim(), [&](size_t d) { return from.shape(d); },
+        [&](size_t d) { return from.stride(d) * int64_t{value_bytes_}; });
+  }
+
+  Py_buffer buffer_{};
+  nb::ndarray<nb::ro> owner_;
+  std::byte* data_ = nullptr;
+  uint64_t bytes_ = 0;
+  uint32_t value_bytes_ = 1;
+  array_type type_{};
+  std::vector<uint64_t> shape_;
+};
+
+inline bool overlap(const_bytes a, const_bytes b) {
+  return !a.empty() && !b.empty() && a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
+}
+// What the caller asked for. mode: -1 no bound, or a bound_mode.
+inline codec_choice choice_of(const std::string& codec, int mode, double bound) {
+  codec_choice choice{codec, {}};
+  const bool lossy = tools::is_lossy(codec);
+  if (tools::types_of(codec).empty()) check(status::unknown_codec, "codec '" + codec + "'");
+  if (lossy && mode < 0) refuse(refusal::bound_missing, "codec '" + codec + "' needs a bound");
+  if (!lossy && mode >= 0) refuse(refusal::bound_unwanted, "codec '" + codec + "' is lossless and takes no bound");
+  if (lossy) choice.bound = {static_cast<bound_mode>(mode), bound, nullptr};
+  return choice;
+}
+inline std::unique_ptr<tools::chosen_codec> codec_for(const codec_choice& choice, dtype type) {
+  auto codec = tools::choose_codec(choice, type);
+  if (codec == nullptr)
+    throw failure{static_cast<uint32_t>(status::type_not_taken),
+                  "codec '" + choice.name + "' takes " + tools::types_of(choice.name) + ", not " + name(type)};
+  return codec;
+}
+
+// The functions for files.
+void bind_files(nb::module_& m);
+
+}  // namespace tuck::python
