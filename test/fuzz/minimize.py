@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""minimize.py BIN SEEDS [MORE...]: replaces corpus/ by few inputs. They are taken from corpus/ itself, from SEEDS, which
-make_corpus wrote, and from further folders with the same subfolders. BIN has the fuzzers. Each subfolder keeps
+"""minimize.py BIN SEEDS [MORE...]: replaces corpus/ by fewer inputs.
 
-  regressions       inputs that once failed: their names say why. Other names are digits of the SHA-1
-  seeds             those whose names have no dot: one of each codec
-  other inputs      as few as reach all code that any input reaches. Code is a position in the sources and, if it is
-                    inlined, where: instances of a template for several types are the same code
-"""
+BIN has the fuzzers. SEEDS is the folder that make_corpus wrote. MORE are folders with the same subfolders, such as what
+fuzzers found. Each subfolder of corpus/ keeps
+
+  regressions   inputs that once failed. Their names say why; all other names are digits of the SHA-1
+  seeds         those without a dot in their names: one of each codec, streams of zlib, files
+  others        few inputs, from all folders and corpus/, that reach all code that any input reaches
+
+Code is a position in the sources and the calls that are inlined around it. Instances of a template for several types
+are the same code."""
 
 import hashlib
 import heapq
@@ -35,7 +38,7 @@ def run(*command, **options):
 
 
 def positions(fuzzer):
-    """The position in the sources of each place that libFuzzer counts."""
+    """Returns the position in the sources of each place that libFuzzer counts."""
     section = re.search(r"__sancov_pcs +PROGBITS +(\w+) +\w+ +(\w+)", run("readelf", "-SW", fuzzer))
     begin, size = int(section[1], 16), int(section[2], 16)
     addresses = ["0"] * (size // 16)  # of an entry of 16 bytes the first 8, which the loader fills in
@@ -49,7 +52,7 @@ def positions(fuzzer):
 
 
 def reached(fuzzer, folder):
-    """What each input in the folder reaches, by the name of the input."""
+    """Returns what each input in the folder reaches, by the name of the input."""
     places = positions(fuzzer)
     with tempfile.TemporaryDirectory() as scratch:
         control = Path(scratch) / "control"
@@ -62,8 +65,10 @@ def reached(fuzzer, folder):
 
 
 def cover(inputs, sizes, done):
-    """Few inputs that reach what all reach, without what is done: always the one that adds most for its size."""
-    gain = lambda name: len(inputs[name] - done) / (64 + sizes[name])
+    """Yields few inputs that reach all that is not done: each time the one that adds most for its size."""
+    def gain(name):
+        return len(inputs[name] - done) / (64 + sizes[name])
+
     heap = [(-gain(name), sizes[name], name) for name in inputs]
     heapq.heapify(heap)
     while heap:
@@ -78,7 +83,7 @@ def cover(inputs, sizes, done):
 
 
 def minimized(corpus, binaries, folders):
-    """The inputs that the corpus keeps, by name."""
+    """Returns the inputs that a folder of corpus/ keeps, by name."""
     kept, others = {}, {}
     for path in (CORPUS / corpus).iterdir():
         if not re.fullmatch("[0-9a-f]{8,40}", path.name):
