@@ -103,7 +103,8 @@ def minimized(corpus, binaries, folders):
             inputs = reached(binaries / f"{fuzzer}_fuzz", scratch)
             done = set().union(*(inputs.get(name, set()) for name in kept))
             sizes = {name: os.path.getsize(Path(scratch) / name) for name in inputs}
-            kept |= {name: others[name] for name in cover({k: v for k, v in inputs.items() if k in others}, sizes, done)}
+            candidates = {name: inputs[name] for name in inputs if name in others}
+            kept |= {name: others[name] for name in cover(candidates, sizes, done)}
     return kept
 
 
