@@ -284,7 +284,7 @@ npy_file parse_npy(byte_buffer content, const std::string& path) {
   if (there > needed)
     throw file_error(path, bytes_text(there - needed) + " after the data, which need " + std::to_string(needed));
   // NumPy aligns its data, others need not. The values then move down over the prelude, which has been copied.
-  if (const uint64_t aligned = file.first & ~uint64_t{7}; aligned != file.first && needed != 0) {
+  if (const uint64_t aligned = file.first & ~uint64_t{7}; aligned != file.first) {
     std::memmove(file.content.all().data() + aligned, file.content.all().data() + file.first, needed);
     file.first = aligned;
   }

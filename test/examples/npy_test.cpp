@@ -257,6 +257,11 @@ TEST(NpyFile, values_are_aligned_wherever_the_header_ends) {
     const npy_file file = read_npy(dir / "a.npy");
     EXPECT_EQ(text_of(file.data()), data);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(file.data().data()) % 8, 0u);
+
+    scratch::write(dir / "a.npy", npy(dict("<f8", "(0,)") + std::string(padding, ' '), ""));
+    const npy_file empty = read_npy(dir / "a.npy");
+    EXPECT_EQ(empty.data().size(), 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(empty.data().data()) % 8, 0u);
   }
 }
 

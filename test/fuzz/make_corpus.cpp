@@ -1,5 +1,6 @@
-// make_corpus FOLDER: the seeds from which the fuzzers start - small tensors by every codec, as frames, as chunks and
-// as tensors, DEFLATE streams of zlib's, and files.
+// make_corpus FOLDER: writes seeds for the fuzzers. They are small tensors, and what each codec makes of them: frames,
+// deltas and chunks. Then there are DEFLATE streams of zlib and files. minimize.py makes the corpus of them: it keeps
+// all whose names have no dot, and of the others what reaches more code.
 #include "fuzz/fuzz.hpp"
 
 #include <zlib.h>
@@ -25,21 +26,57 @@ void write(const std::filesystem::path& path, const std::string& prefix, const v
   require(bool(file.flush()), path.c_str());
 }
 
-// Runs, zeros and values that hardly differ: something for each codec.
-template <class T> std::vector<T> values(size_t count) {
+// Name of a codec in file names, such as zvc-huffman-f16.
+template <codec C> std::string name_of(const C& codec) {
+  std::string all;
+  for (const stage& s : codec.stages().at)
+    if (s.id != codec_id::none) all += std::string(name(s.id)) + '-';
+  return all + name(dtype_of<value_t<C>>);
+}
+
+class random_numbers {
+ public:
+  uint64_t operator()() { return state_ = state_ * 6364136223846793005 + 1442695040888963407; }
+
+ private:
+  uint64_t state_ = 1;
+};
+
+// Tensors for what codecs choose between: zeros and runs; slopes; and signs.
+enum class pattern { mixed, rising, signs };
+
+template <class T> std::vector<T> values(size_t count, pattern kind = pattern::mixed) {
   std::vector<T> all(count);
-  uint64_t state = 1;
+  random_numbers random;
   for (size_t i = 0; i < count; ++i) {
-    state = state * 6364136223846793005 + 1442695040888963407;
-    const auto small = static_cast<bits_t<T>>(state >> 60);
-    const auto zero = i / 40 % 2 == 0 && state >> 40 & 3;
+    const uint64_t state = random();
+    const auto small = static_cast<int>(state >> 60);
+    const bool zero = kind == pattern::mixed && i / 40 % 2 == 0 && (state >> 40 & 3) != 0;
     if constexpr (floating_element<T>) {
       using format = float_format<T>;
-      const auto real = 1 + static_cast<typename format::real>(small) / 8;
-      all[i] = __builtin_bit_cast(T, zero ? bits_t<T>{0} : format::narrow(real));
+      using real = typename format::real;
+      const real up = kind == pattern::rising ? static_cast<real>(i) : 0;
+      const real sign = kind == pattern::signs && (state >> 50 & 1) != 0 ? -1 : 1;
+      all[i] =
+          __builtin_bit_cast(T, zero ? bits_t<T>{0} : format::narrow(sign * (1 + up + static_cast<real>(small) / 8)));
     } else {
-      all[i] = zero ? T{0} : static_cast<T>(small);
+      const int up = kind == pattern::rising ? static_cast<int>(20 * i) : kind == pattern::signs ? -8 : 0;
+      all[i] = zero ? T{0} : static_cast<T>(small + up);
     }
+  }
+  return all;
+}
+
+// Values that have moved from those of a base: most by nothing, others by a few steps, and some by more.
+template <class T> std::vector<T> moved(span<const T> base) {
+  std::vector<T> all(base.data(), base.data() + base.size());
+  random_numbers random;
+  for (T& value : all) {
+    const uint64_t state = random();
+    if ((state >> 40) % 4 != 0) continue;
+    const uint64_t steps = (state >> 62) * ((state >> 50) % 16 == 0 ? 30 : 1);
+    value =
+        __builtin_bit_cast(T, static_cast<bits_t<T>>(tuck::bits_of(value) + ((state >> 30 & 1) != 0 ? -steps : steps)));
   }
   return all;
 }
@@ -62,28 +99,39 @@ void make_streams(const std::filesystem::path& folder) {
     }
 }
 
-// Against the base that delta_fuzz has.
-template <codec C> void make_delta(const std::filesystem::path& path, const C& codec, std::vector<value_t<C>> all) {
-  if (!takes_deltas<C>) return;
+// A delta against the base of delta_fuzz.
+template <codec C> void make_delta(const std::filesystem::path& path, const C& codec, size_t count) {
   using T = value_t<C>;
-  const auto base = delta_base(all.size() * sizeof(T));
-  for (size_t i = 0; i < all.size(); ++i)
-    if (i % 9 != 0) std::memcpy(&all[i], base.data() + i * sizeof(T), sizeof(T));
+  const auto bytes_of_base = delta_base(count * sizeof(T));
+  const exact_room<T> base(bytes_of_base.data(), count);
+  const auto all = moved<T>(base.all());
   const frame_options options{.chunk_values = 64};
-  std::vector<std::byte> frame(max_delta_bytes(codec, all.size(), options));
-  const span<const T> against(reinterpret_cast<const T*>(base.data()), all.size());
-  const outcome done = host::encode_delta(codec, span<const T>(all), against, frame, options);
+  std::vector<std::byte> frame(max_delta_bytes(codec, count, options));
+  const outcome done = host::encode_delta(codec, span<const T>(all), base.all(), frame, options);
   require(bool(done), "a seed is encoded");
   write(path, "", frame.data(), done.bytes);
 }
 
+// A chunk of those values. If the codec uses a base, they only say how many: the chunk is against that of chunk_fuzz.
 template <codec C>
-void make_chunk(const std::filesystem::path& path, size_t number, const C& codec, const std::vector<value_t<C>>& all) {
+void make_chunk(const std::filesystem::path& path, size_t number, const C& codec, std::vector<value_t<C>> all) {
+  using T = value_t<C>;
   std::vector<std::byte> room(1 << 17);
-  const uint32_t used = codec.encode_chunk(span<const value_t<C>>(all), room);
+  const size_t count = all.size();
+  uint32_t used = incompressible;
+  if constexpr (uses_base<C>) {
+    const auto bytes_of_base = delta_base(count * sizeof(T));
+    const exact_room<T> base(bytes_of_base.data(), count);
+    all = moved<T>(base.all());
+    for (size_t i = 0; i < count; ++i)
+      all[i] = __builtin_bit_cast(T, static_cast<bits_t<T>>(tuck::bits_of(all[i]) ^ tuck::bits_of(base.data()[i])));
+    used = codec.encode_chunk(span<const T>(all), base.all(), room);
+  } else {
+    used = codec.encode_chunk(span<const T>(all), room);
+  }
   if (used == incompressible || used > longest) return;
-  const size_t count = all.size() - 1;  // the fuzzers add the one
-  const std::string head{static_cast<char>(number), static_cast<char>(count), static_cast<char>(count >> 8), 0};
+  const std::string head{static_cast<char>(number), static_cast<char>(count - 1), static_cast<char>((count - 1) >> 8),
+                         0};
   write(path, head, room.data(), used);
 }
 
@@ -136,25 +184,30 @@ int main(int argc, char** argv) {
   for (size_t number = 0; number < number_of(all_codecs{}); ++number)
     with_codec(all_codecs{}, number, error_bound::absolute(1e-2), [&]<class C>(const C& codec) {
       using T = value_t<C>;
+      const std::string name = name_of(codec);
       const auto tensor = values<T>(150);
-      const std::string name = std::to_string(number);
       for (const bool checksums : {false, true}) {
         const frame_options options{.chunk_values = 64, .checksums = checksums};
         std::vector<std::byte> frame(max_frame_bytes(codec, tensor.size(), options));
         const outcome done = host::encode(codec, span<const T>(tensor), frame, options);
         require(bool(done), "a seed is encoded");
-        write(folder / "frame" / (name + (checksums ? "-checked" : "")), "", frame.data(), done.bytes);
-        if (checksums) write(folder / "files" / name, {2}, frame.data(), done.bytes);
+        write(folder / "frame" / (name + (checksums ? ".checked" : "")), "", frame.data(), done.bytes);
+        if (checksums) write(folder / "files" / ("frame." + name), {2}, frame.data(), done.bytes);
       }
-      make_delta(folder / "delta" / name, codec, tensor);
-      make_chunk(folder / "chunk" / name, number, codec, tensor);
+      if constexpr (takes_deltas<C>) make_delta(folder / "delta" / name, codec, 150);
+      for (const pattern kind : {pattern::mixed, pattern::rising, pattern::signs}) {
+        const std::string kinds[] = {"", ".rising", ".signs"};
+        const std::string& of_kind = kinds[static_cast<int>(kind)];
+        const auto some = values<T>(300, kind);
+        make_chunk(folder / "chunk" / (name + of_kind), number, codec, some);
+        write(folder / "round_trip" / (name + of_kind), {static_cast<char>(number), '\x72', '\x81'}, some.data(),
+              some.size() * sizeof(T) / 2);
+      }
       // Work for all warps of a block.
       auto wide = values<T>(tile_bytes / sizeof(T));
       for (size_t i = 0; i < wide.size(); ++i)
         if (i % 1000 >= 50) wide[i] = T{};
-      make_chunk(folder / "chunk" / (name + "-wide"), number, codec, wide);
-      write(folder / "round_trip" / name, {static_cast<char>(number), '\x72', '\x81'}, tensor.data(),
-            tensor.size() * sizeof(T));
+      make_chunk(folder / "chunk" / (name + ".wide"), number, codec, wide);
     });
   make_streams(folder / "inflate");
   make_files(folder / "files");
