@@ -36,6 +36,13 @@ template <floating_element T, uint32_t Most> struct class_masks {
     return {{0, up(0), up(1), up(2), low_mask(count - begin)}};
   }
 
+  /// Returns the values of a class in a window of 64 of `count` values.
+  uint64_t of_class(uint32_t c, uint32_t begin, uint32_t count) const noexcept {
+    const auto up = [&](uint32_t k) { return load_unaligned<uint64_t>(up_to[k] + begin / 8); };
+    const uint64_t below = c == 0 ? 0 : up(c - 1), all = ~uint64_t{0} >> (count - begin < 64 ? 64 - (count - begin) : 0);
+    return (c + 1 < classes ? up(c) : all) & ~below & all;
+  }
+
   /// Finds the classes of `count` values.
   void find(const base_of_chunk<T>& base, uint32_t count, uint32_t threshold) noexcept {
     uint32_t sums[classes] = {0, 0, 0, count};

@@ -9,39 +9,6 @@
 
 namespace tuck::inline TUCK_ABI::steps_format {
 
-/// Makes the gaps of a list from the zeros before each one of a string.
-class gap_writer {
- public:
-  gap_writer() = default;
-  gap_writer(const list& of, uint16_t* to) noexcept : to_(to), remainder_(of.remainder), inverted_(of.inverted) {}
-
-  /// Adds zeros and a one.
-  void add(uint32_t zeros) noexcept {
-    if (!inverted_) return put(zeros);
-    end(zeros);
-    ++run_;
-  }
-  /// Adds zeros.
-  void end(uint32_t zeros) noexcept {
-    if (!inverted_ || zeros == 0) return;
-    put(run_);
-    for (run_ = 0; zeros > 1; --zeros) put(0);
-  }
-  /// Returns the sum of the quotients.
-  uint64_t quotients() const noexcept { return quotients_; }
-
- private:
-  void put(uint32_t gap) noexcept {
-    *to_++ = static_cast<uint16_t>(gap);
-    quotients_ += gap >> remainder_;
-  }
-
-  uint16_t* to_ = nullptr;
-  uint64_t quotients_ = 0;
-  uint32_t remainder_ = 0, run_ = 0;  // ones since the last zero
-  bool inverted_ = false;
-};
-
 /// Returns the threshold for `count` values. `changed`: a mask of those that change.
 template <floating_element T>
 uint32_t best_threshold(const base_of_chunk<T>& base, uint32_t count, const std::byte* changed) noexcept {
@@ -82,8 +49,8 @@ template <floating_element T, uint32_t Most> class host_encoder {
   using word = bits_t<T>;
 
  public:
-  /// Returns the size of the encoded chunk in bytes.
-  uint64_t measure(span<const T> of, span<const T> base_values) noexcept {
+  /// Returns the size of the encoded chunk in bytes. For CPUs with the instructions of Cpu.
+  template <class Cpu> uint64_t measure(Cpu, span<const T> of, span<const T> base_values) noexcept {
     const base_of_chunk<T> base{base_values};
     const auto count = static_cast<uint32_t>(of.size());
     std::byte changed[Most / 8];
@@ -91,8 +58,7 @@ template <floating_element T, uint32_t Most> class host_encoder {
     threshold_ = changes_ == 0 ? 0 : best_threshold(base, count, changed);
     class_masks<T, Most> of_class;
     of_class.find(base, count, threshold_);
-    count_changes(of_class, changed, count);
-    find_steps(of, base, of_class, changed);
+    find_steps<Cpu>(of, base, of_class, changed);
     find_magnitudes();
     return ceil_div(bits(), uint64_t{8});
   }
@@ -114,70 +80,74 @@ template <floating_element T, uint32_t Most> class host_encoder {
   }
 
  private:
-  using masks = class_masks<T, Most>;
-
-  void set_list(uint32_t row, uint32_t c, uint32_t length) noexcept {
-    lists_[row][c] = list::of(ones_[row][c], length);
-    gaps_of_[row][c] = gap_writer(lists_[row][c], gaps_ + gap_count_);
-    gap_count_ += lists_[row][c].entries;
+  // Makes the list of a string of `length` bits from the places of its ones.
+  void set_list(uint32_t row, uint32_t c, const uint16_t* places, uint32_t count, uint32_t length) noexcept {
+    ones_[row][c] = count;
+    const list l = lists_[row][c] = list::of(count, length);
+    uint16_t* const gaps = gaps_ + gap_count_;
+    gap_count_ += l.entries;
+    if (l.inverted) {
+      uint32_t made = 0;
+      for (uint32_t i = 0, next = 0, run = 0; made < l.entries; ++i, ++next, ++run)
+        for (const uint32_t end = i < count ? places[i] : length; next < end; ++next)
+          gaps[made++] = static_cast<uint16_t>(std::exchange(run, 0));
+    } else if (count != 0) {
+      gaps[0] = places[0];
+      for (uint32_t i = 1; i < count; ++i) gaps[i] = static_cast<uint16_t>(places[i] - places[i - 1] - 1);
+    }
+    for (uint32_t i = 0; i < l.entries; ++i) quotients_ += uint32_t{gaps[i]} >> l.remainder;
   }
-  void count_changes(const masks& of_class, const std::byte* changed, uint32_t count) noexcept {
-    for (uint32_t begin = 0; begin < count; begin += mask_window)
-      if (const auto any = load_unaligned<uint32_t>(changed + begin / 8); any != 0) {
-        const auto w = of_class.at(begin, count);
-        for (uint32_t c = 0; c < classes; ++c) ones_[0][c] += popcount(w.of_class(c) & any);
-      }
-    for (uint32_t c = 0; c < classes; ++c) set_list(0, c, of_class.values[c]);
-  }
 
-  // Finds the steps, class by class, and the gaps of row 0.
-  void find_steps(span<const T> of, const base_of_chunk<T>& base, const masks& of_class,
+  // Finds the steps, class by class, and the lists of row 0.
+  template <class Cpu>
+  void find_steps(span<const T> of, const base_of_chunk<T>& base, const class_masks<T, Most>& of_class,
                   const std::byte* changed) noexcept {
     const auto count = static_cast<uint32_t>(of.size());
-    uint32_t step_at[classes], values_up_to[classes + 1] = {}, next[classes] = {};
-    for (uint32_t c = 0, first = 0; c < classes; ++c) step_at[c] = std::exchange(first, first + ones_[0][c]);
-    for (uint32_t begin = 0; begin < count; begin += mask_window) {
-      const auto w = of_class.at(begin, count);
-      for (auto left = load_unaligned<uint32_t>(changed + begin / 8); left != 0; left &= left - 1) {
-        const auto bit = static_cast<uint32_t>(std::countr_zero(left));
-        const uint32_t c = w.class_of(bit);
-        const uint32_t at = values_up_to[c + 1] - values_up_to[c] + popcount(w.of_class(c) & low_mask(bit));
-        gaps_of_[0][c].add(at - next[c]);
-        next[c] = at + 1;
-        const word s = step_[step_at[c]++] = step_of<T>(bits_at(of.data(), begin + bit), base.at(begin + bit));
-        const uint32_t magnitude = magnitude_of<T>(s);
-        ones_[1][c] += magnitude > 1;
-        ones_[2][c] += magnitude > 2;
-      }
-      for (uint32_t c = 1; c <= classes; ++c) values_up_to[c] += popcount(w.mask[c]);
-    }
-    for (uint32_t c = 0; c < classes; ++c) gaps_of_[0][c].end(of_class.values[c] - next[c]);
-  }
-  // Finds the gaps of rows 1 and 2, and the extras.
-  void find_magnitudes() noexcept {
-    for (uint32_t row = 1; row < rows; ++row)
-      for (uint32_t c = 0; c < classes; ++c) set_list(row, c, ones_[row - 1][c]);
-    uint32_t i = 0, widths = 0;
+    uint16_t places[Most];
+    word* step = step_;
+    uint16_t* more = over_1_;
     for (uint32_t c = 0; c < classes; ++c) {
-      uint32_t zeros = 0, zeros_of_2 = 0;
-      for (const uint32_t end = i + ones_[0][c]; i < end; ++i) {
-        const uint32_t magnitude = magnitude_of<T>(step_[i]);
-        if (magnitude == 1) {
-          ++zeros;
-          continue;
+      uint32_t found = 0, before = 0, over_1 = 0;  // before: values of the class before the window
+      for (uint32_t begin = 0; begin < count; begin += 64) {
+        const uint64_t values = of_class.of_class(c, begin, count);
+        for (auto left = load_unaligned<uint64_t>(changed + begin / 8) & values; left != 0; left &= left - 1) {
+          const uint32_t i = begin + static_cast<uint32_t>(std::countr_zero(left));
+          places[found] = static_cast<uint16_t>(before + Cpu::popcount(values & ((left & (0 - left)) - 1)));
+          step[found] = step_of<T>(bits_at(of.data(), i), base.at(i));
+          more[over_1] = static_cast<uint16_t>(found);
+          over_1 += magnitude_of<T>(step[found++]) > 1;
         }
-        gaps_of_[1][c].add(std::exchange(zeros, 0));
-        if (magnitude == 2) {
-          ++zeros_of_2;
-          continue;
-        }
-        gaps_of_[2][c].add(std::exchange(zeros_of_2, 0));
-        extra_[extras_++] = static_cast<word>(magnitude - 3);
-        widths += tuck::bit_width(magnitude - 3);
+        before += Cpu::popcount(values);
       }
-      gaps_of_[1][c].end(zeros);
-      gaps_of_[2][c].end(zeros_of_2);
+      set_list(0, c, places, found, before);
+      ones_[1][c] = over_1;
+      step += found;
+      more += over_1;
     }
+  }
+  // Finds the lists of rows 1 and 2, and the extras.
+  void find_magnitudes() noexcept {
+    const uint16_t* from = over_1_;
+    for (uint32_t c = 0; c < classes; from += ones_[1][c++]) set_list(1, c, from, ones_[1][c], ones_[0][c]);
+    from = over_1_;
+    uint16_t* to = over_1_;  // overwritten by the places in row 2
+    const word* step = step_;
+    for (uint32_t c = 0; c < classes; ++c) {
+      uint32_t over_2 = 0;
+      for (uint32_t i = 0; i < ones_[1][c]; ++i) {
+        const uint32_t magnitude = magnitude_of<T>(step[from[i]]);
+        to[over_2] = static_cast<uint16_t>(i);
+        extra_[extras_ + over_2] = static_cast<word>(magnitude - 3);
+        over_2 += magnitude > 2;
+      }
+      set_list(2, c, to, over_2, ones_[1][c]);
+      extras_ += over_2;
+      from += ones_[1][c];
+      to += over_2;
+      step += ones_[0][c];
+    }
+    uint32_t widths = 0;
+    for (uint32_t i = 0; i < extras_; ++i) widths += tuck::bit_width(uint32_t{extra_[i]});
     order_ = best_order(widths, extras_);
   }
 
@@ -208,11 +178,10 @@ template <floating_element T, uint32_t Most> class host_encoder {
     }
   }
   uint64_t bits() const noexcept {
-    uint64_t sum = changes_;
+    uint64_t sum = changes_ + quotients_;
     for_header([&](uint32_t, uint32_t width) { sum += width; });
-    for (uint32_t row = 0; row < rows; ++row)
-      for (uint32_t c = 0; c < classes; ++c)
-        sum += uint64_t{lists_[row][c].entries} * (lists_[row][c].remainder + 1) + gaps_of_[row][c].quotients();
+    for (const auto& row : lists_)
+      for (const list& l : row) sum += uint64_t{l.entries} * (l.remainder + 1);
     for_extras([&](uint64_t, uint32_t below) { sum += 2 * below + 1 - order_; });
     return sum;
   }
@@ -220,10 +189,11 @@ template <floating_element T, uint32_t Most> class host_encoder {
   uint32_t threshold_ = 0, changes_ = 0, extras_ = 0, order_ = 0, gap_count_ = 0;
   uint32_t ones_[rows][classes] = {};
   list lists_[rows][classes];
-  gap_writer gaps_of_[rows][classes];
-  word step_[Most];      // of the values that change, class by class
-  word extra_[Most];     // magnitudes above 2, minus 3
-  uint16_t gaps_[Most];  // of all lists
+  uint64_t quotients_ = 0;  // their sum
+  word step_[Most];         // of the values that change, class by class
+  word extra_[Most];        // magnitudes above 2, minus 3
+  uint16_t over_1_[Most];   // places of the ones in row 1, later row 2, class by class
+  uint16_t gaps_[Most];     // of all lists
 };
 
 }  // namespace tuck::inline TUCK_ABI::steps_format

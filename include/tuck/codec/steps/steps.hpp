@@ -28,9 +28,9 @@ struct steps : plain_codec<steps<T>, T, codec_id::steps> {
   /// @param base     as many values as `changes`; none: zeros
   uint32_t encode_chunk(span<const T> changes, span<const T> base, bytes room) const noexcept {
     if (changes.size() > max_values) return incompressible;
-    return detail::vectorized([&] {
+    return detail::vectorized([&]<class Cpu>(Cpu cpu) {
       steps_format::host_encoder<T, max_values> encoder;
-      const uint64_t size = encoder.measure(changes, base);
+      const uint64_t size = encoder.measure(cpu, changes, base);
       if (size >= changes.size_bytes()) return incompressible;
       encoder.write(room.data());
       return static_cast<uint32_t>(size);
