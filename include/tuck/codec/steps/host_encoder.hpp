@@ -9,9 +9,9 @@
 
 namespace tuck::inline TUCK_ABI::steps_format {
 
-/// Returns the threshold for `count` values. `changed`: a mask of those that change.
+/// Returns the threshold for `count` values. `changed`: the places of those that change.
 template <floating_element T>
-uint32_t best_threshold(const base_of_chunk<T>& base, uint32_t count, const std::byte* changed) noexcept {
+uint32_t best_threshold(const base_of_chunk<T>& base, uint32_t count, span<const uint16_t> changed) noexcept {
   constexpr uint32_t fields = exponent_fields<T>;
   // How many values, and changed values, have exponent e or more. Neighbours count apart, so that one need not wait for
   // the other.
@@ -24,9 +24,7 @@ uint32_t best_threshold(const base_of_chunk<T>& base, uint32_t count, const std:
     count_sample(begin, values);
     count_sample(begin + sample_group, others);
   }
-  for (uint32_t begin = 0; begin < count; begin += mask_window)
-    for (auto left = load_unaligned<uint32_t>(changed + begin / 8); left != 0; left &= left - 1)
-      ++changes[exponent_of<T>(base.at(begin + static_cast<uint32_t>(std::countr_zero(left))))];
+  for (const uint16_t i : changed) ++changes[exponent_of<T>(base.at(i))];
   uint32_t top = 0, sum = 0, changed_sum = 0;
   for (uint32_t e = fields; e-- != 0;) {
     sum += values[e] + others[e];
@@ -55,10 +53,9 @@ template <floating_element T, uint32_t Most> class host_encoder {
     const auto count = static_cast<uint32_t>(of.size());
     std::byte changed[Most / 8];
     changes_ = masks_of(of, ones::non_zeros, changed);
-    threshold_ = changes_ == 0 ? 0 : best_threshold(base, count, changed);
-    class_masks<T, Most> of_class;
-    of_class.find(base, count, threshold_);
-    find_steps<Cpu>(of, base, of_class, changed);
+    find_places<Cpu>(changed, count);
+    threshold_ = changes_ == 0 ? 0 : best_threshold(base, count, {changed_, changes_});
+    find_steps<Cpu>(of, base);
     find_magnitudes();
     return ceil_div(bits(), uint64_t{8});
   }
@@ -98,31 +95,54 @@ template <floating_element T, uint32_t Most> class host_encoder {
     for (uint32_t i = 0; i < l.entries; ++i) quotients_ += uint32_t{gaps[i]} >> l.remainder;
   }
 
+  // Finds the places of the values that change.
+  template <class Cpu> void find_places(const std::byte* changed, uint32_t count) noexcept {
+    uint32_t found = 0;
+    for (uint32_t begin = 0; begin < count; begin += 64) {
+      auto left = load_unaligned<uint64_t>(changed + begin / 8) & (~uint64_t{0} >> (count - begin < 64 ? 64 - (count - begin) : 0));
+      const uint32_t end = found + Cpu::popcount(left);
+      do {  // up to 8 at a time, because few branches are predictable here
+        for (uint32_t k = 0; k < 8; ++k, left &= left - 1)
+          changed_[found + k] = static_cast<uint16_t>(begin + static_cast<uint32_t>(std::countr_zero(left)));
+        found += 8;
+      } while (found < end);
+      found = end;
+    }
+  }
   // Finds the steps, class by class, and the lists of row 0.
-  template <class Cpu>
-  void find_steps(span<const T> of, const base_of_chunk<T>& base, const class_masks<T, Most>& of_class,
-                  const std::byte* changed) noexcept {
+  template <class Cpu> void find_steps(span<const T> of, const base_of_chunk<T>& base) noexcept {
     const auto count = static_cast<uint32_t>(of.size());
-    uint16_t places[Most];
-    word* step = step_;
-    uint16_t* more = over_1_;
-    for (uint32_t c = 0; c < classes; ++c) {
-      uint32_t found = 0, before = 0, over_1 = 0;  // before: values of the class before the window
-      for (uint32_t begin = 0; begin < count; begin += 64) {
-        const uint64_t values = of_class.of_class(c, begin, count);
-        for (auto left = load_unaligned<uint64_t>(changed + begin / 8) & values; left != 0; left &= left - 1) {
-          const uint32_t i = begin + static_cast<uint32_t>(std::countr_zero(left));
-          places[found] = static_cast<uint16_t>(before + Cpu::popcount(values & ((left & (0 - left)) - 1)));
-          step[found] = step_of<T>(bits_at(of.data(), i), base.at(i));
-          more[over_1] = static_cast<uint16_t>(found);
-          over_1 += magnitude_of<T>(step[found++]) > 1;
-        }
-        before += Cpu::popcount(values);
+    class_masks<T, Most> masks;
+    masks.find(base, count, threshold_);
+    uint64_t values[Most / 64][classes];   // masks of the values of each class
+    uint16_t before[Most / 64][classes];   // how many of them are before each mask
+    uint32_t sums[classes] = {};
+    for (uint32_t w = 0; w < ceil_div(count, 64u); ++w)
+      for (uint32_t c = 0; c < classes; ++c) {
+        values[w][c] = masks.of_class(c, 64 * w, count);
+        before[w][c] = static_cast<uint16_t>(sums[c]);
+        sums[c] += Cpu::popcount(values[w][c]);
       }
-      set_list(0, c, places, found, before);
-      ones_[1][c] = over_1;
-      step += found;
-      more += over_1;
+    const auto class_at = [&](uint32_t i) { return class_of(exponent_of<T>(base.at(i)), threshold_); };
+    uint32_t first[classes] = {}, next[classes];
+    for (uint32_t k = 0; k < changes_; ++k) ++ones_[0][class_at(changed_[k])];
+    for (uint32_t c = 0, sum = 0; c < classes; ++c) first[c] = next[c] = std::exchange(sum, sum + ones_[0][c]);
+    uint16_t places[Most];
+    for (uint32_t k = 0; k < changes_; ++k) {
+      const uint32_t i = changed_[k], c = class_at(i), at = next[c]++;
+      places[at] = static_cast<uint16_t>(before[i / 64][c] +
+                                         Cpu::popcount(values[i / 64][c] & ((uint64_t{1} << i % 64) - 1)));
+      step_[at] = step_of<T>(bits_at(of.data(), i), base.at(i));
+    }
+    uint32_t over_1 = 0;
+    for (uint32_t c = 0; c < classes; ++c) {
+      set_list(0, c, places + first[c], ones_[0][c], sums[c]);
+      const uint32_t begin = over_1;
+      for (uint32_t k = 0; k < ones_[0][c]; ++k) {
+        over_1_[over_1] = static_cast<uint16_t>(k);
+        over_1 += magnitude_of<T>(step_[first[c] + k]) > 1;
+      }
+      ones_[1][c] = over_1 - begin;
     }
   }
   // Finds the lists of rows 1 and 2, and the extras.
@@ -194,6 +214,7 @@ template <floating_element T, uint32_t Most> class host_encoder {
   word extra_[Most];        // magnitudes above 2, minus 3
   uint16_t over_1_[Most];   // places of the ones in row 1, later row 2, class by class
   uint16_t gaps_[Most];     // of all lists
+  uint16_t changed_[Most + 8];  // places of the values that change
 };
 
 }  // namespace tuck::inline TUCK_ABI::steps_format
