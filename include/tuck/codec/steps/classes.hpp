@@ -4,6 +4,7 @@
 #include <tuck/codec/steps/layout.hpp>
 #include <tuck/core/masks.hpp>
 
+#include <bit>
 #include <type_traits>
 
 namespace tuck::inline TUCK_ABI::steps_format {
@@ -15,6 +16,28 @@ template <floating_element T> struct base_of_chunk {
   bits_t<T> at(uint32_t i) const noexcept { return values.empty() ? bits_t<T>{0} : bits_at(values.data(), i); }
 };
 
+/// Returns a mask of what is left of `count` values from `begin` on, up to 64.
+inline uint64_t mask_of_rest(uint32_t begin, uint32_t count) noexcept {
+  return ~uint64_t{0} >> (count - begin < 64 ? 64 - (count - begin) : 0);
+}
+
+inline constexpr uint32_t places_at_once = 8;
+
+/// Finds the places of the ones among `count` bits.
+/// @param bits  whole words of 64 bits
+/// @param to    memory for as many places as there are ones, and places_at_once more
+template <class Cpu> void find_places(const std::byte* bits, uint32_t count, uint16_t* to) noexcept {
+  for (uint32_t begin = 0; begin < count; begin += 64) {
+    uint64_t left = load_unaligned<uint64_t>(bits + begin / 8) & mask_of_rest(begin, count);
+    uint16_t* const end = to + Cpu::popcount(left);
+    do {  // always so many: how many there are cannot be predicted
+      for (uint32_t k = 0; k < places_at_once; ++k, left &= left - 1)
+        *to++ = static_cast<uint16_t>(begin + static_cast<uint32_t>(std::countr_zero(left)));
+    } while (to < end);
+    to = end;
+  }
+}
+
 /// Masks of the values of classes 0 to c, for c = 0, 1 and 2. Up to Most values.
 template <floating_element T, uint32_t Most> struct class_masks {
   std::byte up_to[classes - 1][Most / 8];
@@ -24,10 +47,6 @@ template <floating_element T, uint32_t Most> struct class_masks {
   struct window {
     uint32_t mask[classes + 1];
 
-    /// Returns the class of a value.
-    uint32_t class_of(uint32_t bit) const noexcept {
-      return classes - 1 - (mask[1] >> bit & 1) - (mask[2] >> bit & 1) - (mask[3] >> bit & 1);
-    }
     /// Returns the values of a class.
     uint32_t of_class(uint32_t c) const noexcept { return mask[c + 1] & ~mask[c]; }
   };
@@ -39,7 +58,7 @@ template <floating_element T, uint32_t Most> struct class_masks {
   /// Returns the values of a class in a window of 64 of `count` values.
   uint64_t of_class(uint32_t c, uint32_t begin, uint32_t count) const noexcept {
     const auto up = [&](uint32_t k) { return load_unaligned<uint64_t>(up_to[k] + begin / 8); };
-    const uint64_t below = c == 0 ? 0 : up(c - 1), all = ~uint64_t{0} >> (count - begin < 64 ? 64 - (count - begin) : 0);
+    const uint64_t below = c == 0 ? 0 : up(c - 1), all = mask_of_rest(begin, count);
     return (c + 1 < classes ? up(c) : all) & ~below & all;
   }
 

@@ -32,9 +32,9 @@ template <floating_element T, uint32_t Most> class host_decoder {
   }
 
   bool read_header() noexcept {
-    const uint32_t threshold = take(threshold_bits);
-    if (threshold >= exponent_fields<T>) return false;
-    of_class_.find(base_, count_, threshold);
+    threshold_ = take(threshold_bits);
+    if (threshold_ >= exponent_fields<T>) return false;
+    of_class_.find(base_, count_, threshold_);
     uint64_t remainders = 0;
     for (uint32_t c = 0; c < classes; ++c) length_[0][c] = of_class_.values[c];
     uint32_t sum = 1;
@@ -63,16 +63,17 @@ template <floating_element T, uint32_t Most> class host_decoder {
     rice::unary_reader unary(chunk_, signs_ + changes_, end_);
     for (uint32_t row = 0; row < rows; ++row)
       if (!read_row(row, unary)) return false;
-    uint32_t next_1 = 0, next_2 = 0, extra = 0;
+    uint32_t next_2 = 0, extra = 0;
     const auto take_one = [](const std::byte* bits, uint32_t i) {
       return static_cast<uint32_t>(bits[i / 8]) >> i % 8 & 1;
     };
-    for (uint32_t i = 0; i < changes_; ++i) {
-      uint32_t magnitude = 1 + take_one(bits_[1], next_1++);
-      if (magnitude == 2) magnitude += take_one(bits_[2], next_2++);
+    for (uint32_t i = 0; i < changes_; ++i) {  // without branches
+      const uint32_t over_1 = take_one(bits_[1], i), over_2 = take_one(bits_[2], next_2) & over_1;
+      next_2 += over_1;
       extra_at_[extra] = static_cast<uint16_t>(i);
-      extra += magnitude == 3;
-      step_[i] = static_cast<word>(take_one(chunk_, signs_ + i) != 0 ? 0 - magnitude : magnitude);
+      extra += over_2;
+      const uint32_t magnitude = 1 + over_1 + over_2, negative = take_one(chunk_, signs_ + i);
+      step_[i] = static_cast<word>((magnitude ^ (0 - negative)) + negative);
     }
     return read_extras(unary);
   }
@@ -88,19 +89,24 @@ template <floating_element T, uint32_t Most> class host_decoder {
         first_bit += length_[0][c];
         first_step += length_[1][c];
       }
+      std::byte changed[Most / 8];
       for (uint32_t begin = 0; begin < count_; begin += mask_window) {
         const auto w = of_class_.at(begin, count_);
-        uint32_t changed = 0;
+        uint32_t ones = 0;
         for (uint32_t c = 0; c < classes; ++c) {
           const uint32_t of_class = w.of_class(c);
-          changed |= Cpu::spread_bits(static_cast<uint32_t>(bit_window(bits_[0], bit_at[c])), of_class);
+          ones |= Cpu::spread_bits(static_cast<uint32_t>(bit_window(bits_[0], bit_at[c])), of_class);
           bit_at[c] += Cpu::popcount(of_class);
         }
-        for (; changed != 0; changed &= changed - 1) {
-          const auto bit = static_cast<uint32_t>(std::countr_zero(changed));
-          const word step = step_[step_at[w.class_of(bit)]++];
-          store_unaligned(to + (begin + bit) * sizeof(T), change_of<T>(step, base_.at(begin + bit)));
-        }
+        store_unaligned(changed + begin / 8, ones);
+      }
+      uint16_t places[Most + places_at_once];
+      find_places<Cpu>(changed, count_, places);
+      for (uint32_t k = 0; k < changes_; ++k) {
+        const uint32_t i = places[k];
+        const word base = base_.at(i);
+        const word step = step_[step_at[class_of(exponent_of<T>(base), threshold_)]++];
+        store_unaligned(to + i * sizeof(T), change_of<T>(step, base));
       }
     });
   }
@@ -159,7 +165,7 @@ template <floating_element T, uint32_t Most> class host_decoder {
   }
 
   base_of_chunk<T> base_;
-  uint32_t count_, changes_ = 0, extras_ = 0, order_ = 0, signs_ = 0;
+  uint32_t count_, threshold_ = 0, changes_ = 0, extras_ = 0, order_ = 0, signs_ = 0;
   uint64_t end_, at_ = 0;
   list lists_[rows][classes];
   uint32_t length_[rows + 1][classes];  // of strings; after the last row its ones

@@ -53,9 +53,9 @@ template <floating_element T, uint32_t Most> class host_encoder {
     const auto count = static_cast<uint32_t>(of.size());
     std::byte changed[Most / 8];
     changes_ = masks_of(of, ones::non_zeros, changed);
-    find_places<Cpu>(changed, count);
+    find_places<Cpu>(changed, count, changed_);
     threshold_ = changes_ == 0 ? 0 : best_threshold(base, count, {changed_, changes_});
-    find_steps<Cpu>(of, base);
+    find_steps<Cpu>(of, base, changed);
     find_magnitudes();
     return ceil_div(bits(), uint64_t{8});
   }
@@ -92,25 +92,14 @@ template <floating_element T, uint32_t Most> class host_encoder {
       gaps[0] = places[0];
       for (uint32_t i = 1; i < count; ++i) gaps[i] = static_cast<uint16_t>(places[i] - places[i - 1] - 1);
     }
-    for (uint32_t i = 0; i < l.entries; ++i) quotients_ += uint32_t{gaps[i]} >> l.remainder;
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < l.entries; ++i) sum += uint32_t{gaps[i]} >> l.remainder;
+    quotients_ += sum;
   }
 
-  // Finds the places of the values that change.
-  template <class Cpu> void find_places(const std::byte* changed, uint32_t count) noexcept {
-    uint32_t found = 0;
-    for (uint32_t begin = 0; begin < count; begin += 64) {
-      auto left = load_unaligned<uint64_t>(changed + begin / 8) & (~uint64_t{0} >> (count - begin < 64 ? 64 - (count - begin) : 0));
-      const uint32_t end = found + Cpu::popcount(left);
-      do {  // up to 8 at a time, because few branches are predictable here
-        for (uint32_t k = 0; k < 8; ++k, left &= left - 1)
-          changed_[found + k] = static_cast<uint16_t>(begin + static_cast<uint32_t>(std::countr_zero(left)));
-        found += 8;
-      } while (found < end);
-      found = end;
-    }
-  }
   // Finds the steps, class by class, and the lists of row 0.
-  template <class Cpu> void find_steps(span<const T> of, const base_of_chunk<T>& base) noexcept {
+  template <class Cpu>
+  void find_steps(span<const T> of, const base_of_chunk<T>& base, const std::byte* changed) noexcept {
     const auto count = static_cast<uint32_t>(of.size());
     class_masks<T, Most> masks;
     masks.find(base, count, threshold_);
@@ -122,14 +111,13 @@ template <floating_element T, uint32_t Most> class host_encoder {
         values[w][c] = masks.of_class(c, 64 * w, count);
         before[w][c] = static_cast<uint16_t>(sums[c]);
         sums[c] += Cpu::popcount(values[w][c]);
+        ones_[0][c] += Cpu::popcount(values[w][c] & load_unaligned<uint64_t>(changed + 8 * w));
       }
-    const auto class_at = [&](uint32_t i) { return class_of(exponent_of<T>(base.at(i)), threshold_); };
     uint32_t first[classes] = {}, next[classes];
-    for (uint32_t k = 0; k < changes_; ++k) ++ones_[0][class_at(changed_[k])];
     for (uint32_t c = 0, sum = 0; c < classes; ++c) first[c] = next[c] = std::exchange(sum, sum + ones_[0][c]);
     uint16_t places[Most];
     for (uint32_t k = 0; k < changes_; ++k) {
-      const uint32_t i = changed_[k], c = class_at(i), at = next[c]++;
+      const uint32_t i = changed_[k], c = class_of(exponent_of<T>(base.at(i)), threshold_), at = next[c]++;
       places[at] = static_cast<uint16_t>(before[i / 64][c] +
                                          Cpu::popcount(values[i / 64][c] & ((uint64_t{1} << i % 64) - 1)));
       step_[at] = step_of<T>(bits_at(of.data(), i), base.at(i));
@@ -214,7 +202,7 @@ template <floating_element T, uint32_t Most> class host_encoder {
   word extra_[Most];        // magnitudes above 2, minus 3
   uint16_t over_1_[Most];   // places of the ones in row 1, later row 2, class by class
   uint16_t gaps_[Most];     // of all lists
-  uint16_t changed_[Most + 8];  // places of the values that change
+  uint16_t changed_[Most + places_at_once];  // places of the values that change
 };
 
 }  // namespace tuck::inline TUCK_ABI::steps_format
