@@ -70,7 +70,7 @@ template <floating_element T, uint32_t Most> class host_decoder {
     for (uint32_t i = 0; i < changes_; ++i) {  // without branches
       const uint32_t over_1 = take_one(bits_[1], i), over_2 = take_one(bits_[2], next_2) & over_1;
       next_2 += over_1;
-      extra_at_[extra] = static_cast<uint16_t>(i);
+      places_[extra] = static_cast<uint16_t>(i);
       extra += over_2;
       const uint32_t magnitude = 1 + over_1 + over_2, negative = take_one(chunk_, signs_ + i);
       step_[i] = static_cast<word>((magnitude ^ (0 - negative)) + negative);
@@ -78,7 +78,7 @@ template <floating_element T, uint32_t Most> class host_decoder {
     return read_extras(unary);
   }
 
-  void write(span<T> restored) const noexcept {
+  void write(span<T> restored) noexcept {
     detail::vectorized([&]<class Cpu>(Cpu) {
       std::memset(static_cast<void*>(restored.data()), 0, restored.size_bytes());
       std::byte* const to = as_writable_bytes(restored).data();
@@ -89,7 +89,7 @@ template <floating_element T, uint32_t Most> class host_decoder {
         first_bit += length_[0][c];
         first_step += length_[1][c];
       }
-      std::byte changed[Most / 8];
+      std::byte* const changed = bits_[1];  // whose bits are steps now
       for (uint32_t begin = 0; begin < count_; begin += mask_window) {
         const auto w = of_class_.at(begin, count_);
         uint32_t ones = 0;
@@ -100,10 +100,9 @@ template <floating_element T, uint32_t Most> class host_decoder {
         }
         store_unaligned(changed + begin / 8, ones);
       }
-      uint16_t places[Most + places_at_once];
-      find_places<Cpu>(changed, count_, places);
+      find_places<Cpu>(changed, count_, places_);
       for (uint32_t k = 0; k < changes_; ++k) {
-        const uint32_t i = places[k];
+        const uint32_t i = places_[k];
         const word base = base_.at(i);
         const word step = step_[step_at[class_of(exponent_of<T>(base), threshold_)]++];
         store_unaligned(to + i * sizeof(T), change_of<T>(step, base));
@@ -157,7 +156,7 @@ template <floating_element T, uint32_t Most> class host_decoder {
       if (width >= 8 * sizeof(T) || last + width > end_) return false;
       const uint32_t x = (1u << width) + bits_from<uint32_t>(chunk_, last, width) - (1u << order_) + 3;
       last += width;
-      word& step = step_[extra_at_[i]];
+      word& step = step_[places_[i]];
       step = static_cast<word>(is_negative<T>(step) ? 0 - x : x);
     }
     return last <= end_ && end_ - last < 8 &&
@@ -172,7 +171,7 @@ template <floating_element T, uint32_t Most> class host_decoder {
   class_masks<T, Most> of_class_;
   std::byte bits_[rows][Most / 8 + 16];
   word step_[Most];
-  uint16_t extra_at_[Most + 1];  // the steps with an extra
+  uint16_t places_[Most + places_at_once];  // of the steps with an extra; then of the values that change
   std::byte chunk_[Most * sizeof(T) + zero_bytes];
 };
 

@@ -53,9 +53,10 @@ template <floating_element T, uint32_t Most> class host_encoder {
     const auto count = static_cast<uint32_t>(of.size());
     std::byte changed[Most / 8];
     changes_ = masks_of(of, ones::non_zeros, changed);
-    find_places<Cpu>(changed, count, changed_);
-    threshold_ = changes_ == 0 ? 0 : best_threshold(base, count, {changed_, changes_});
+    find_places<Cpu>(changed, count, gaps_);  // there until there are gaps
+    threshold_ = changes_ == 0 ? 0 : best_threshold(base, count, {gaps_, changes_});
     find_steps<Cpu>(of, base, changed);
+    find_signs();
     find_magnitudes();
     return ceil_div(bits(), uint64_t{8});
   }
@@ -64,12 +65,7 @@ template <floating_element T, uint32_t Most> class host_encoder {
     bit_writer out(to);
     for_header([&](uint32_t x, uint32_t width) { out.put(x, width); });
     for_gaps([&](uint32_t gap, uint32_t r) { out.put(gap & low_mask(r), r); });
-    for (uint32_t i = 0; i < changes_; i += 64) {
-      const uint32_t some = changes_ - i < 64 ? changes_ - i : 64;
-      uint64_t signs = 0;
-      for (uint32_t k = 0; k < some; ++k) signs |= uint64_t{is_negative<T>(step_[i + k])} << k;
-      out.put(signs, some);
-    }
+    for (uint32_t i = 0; i < changes_; i += 64) out.put(signs_[i / 64], changes_ - i < 64 ? changes_ - i : 64);
     for_gaps([&](uint32_t gap, uint32_t r) { rice::put_unary(out, gap >> r); });
     for_extras([&](uint64_t, uint32_t below) { rice::put_unary(out, below - order_); });
     for_extras([&](uint64_t x, uint32_t below) { out.put(x ^ uint64_t{1} << below, below); });
@@ -115,47 +111,47 @@ template <floating_element T, uint32_t Most> class host_encoder {
       }
     uint32_t first[classes] = {}, next[classes];
     for (uint32_t c = 0, sum = 0; c < classes; ++c) first[c] = next[c] = std::exchange(sum, sum + ones_[0][c]);
-    uint16_t places[Most];
     for (uint32_t k = 0; k < changes_; ++k) {
-      const uint32_t i = changed_[k], c = class_of(exponent_of<T>(base.at(i)), threshold_), at = next[c]++;
-      places[at] = static_cast<uint16_t>(before[i / 64][c] +
-                                         Cpu::popcount(values[i / 64][c] & ((uint64_t{1} << i % 64) - 1)));
+      const uint32_t i = gaps_[k], w = i / 64, c = class_of(exponent_of<T>(base.at(i)), threshold_), at = next[c]++;
+      places_[at] = static_cast<uint16_t>(before[w][c] + Cpu::popcount(values[w][c] & ((uint64_t{1} << i % 64) - 1)));
       step_[at] = step_of<T>(bits_at(of.data(), i), base.at(i));
     }
-    uint32_t over_1 = 0;
-    for (uint32_t c = 0; c < classes; ++c) {
-      set_list(0, c, places + first[c], ones_[0][c], sums[c]);
-      const uint32_t begin = over_1;
-      for (uint32_t k = 0; k < ones_[0][c]; ++k) {
-        over_1_[over_1] = static_cast<uint16_t>(k);
-        over_1 += magnitude_of<T>(step_[first[c] + k]) > 1;
+    for (uint32_t c = 0; c < classes; ++c) set_list(0, c, places_ + first[c], ones_[0][c], sums[c]);
+  }
+  // Takes the signs off the steps.
+  void find_signs() noexcept {
+    for (uint32_t i = 0; i < changes_; i += 64) {
+      uint64_t signs = 0;
+      for (uint32_t k = 0; k < 64 && i + k < changes_; ++k) {
+        signs |= uint64_t{is_negative<T>(step_[i + k])} << k;
+        step_[i + k] = magnitude_of<T>(step_[i + k]);
       }
-      ones_[1][c] = over_1 - begin;
+      signs_[i / 64] = signs;
     }
   }
   // Finds the lists of rows 1 and 2, and the extras.
   void find_magnitudes() noexcept {
-    const uint16_t* from = over_1_;
-    for (uint32_t c = 0; c < classes; from += ones_[1][c++]) set_list(1, c, from, ones_[1][c], ones_[0][c]);
-    from = over_1_;
-    uint16_t* to = over_1_;  // overwritten by the places in row 2
-    const word* step = step_;
-    for (uint32_t c = 0; c < classes; ++c) {
-      uint32_t over_2 = 0;
-      for (uint32_t i = 0; i < ones_[1][c]; ++i) {
-        const uint32_t magnitude = magnitude_of<T>(step[from[i]]);
-        to[over_2] = static_cast<uint16_t>(i);
-        extra_[extras_ + over_2] = static_cast<word>(magnitude - 3);
-        over_2 += magnitude > 2;
+    const word* from = step_;
+    word* to = step_;  // of each row, the magnitudes at its ones take the place of what is no longer needed
+    for (uint32_t row = 1; row < rows; ++row) {
+      from = to = step_;
+      for (uint32_t c = 0; c < classes; ++c) {
+        const uint32_t length = ones_[row - 1][c];
+        uint32_t found = 0;
+        for (uint32_t i = 0; i < length; ++i) {
+          const word magnitude = from[i];
+          places_[found] = static_cast<uint16_t>(i);
+          to[found] = magnitude;
+          found += magnitude > row;
+        }
+        set_list(row, c, places_, found, length);
+        from += length;
+        to += found;
       }
-      set_list(2, c, to, over_2, ones_[1][c]);
-      extras_ += over_2;
-      from += ones_[1][c];
-      to += over_2;
-      step += ones_[0][c];
     }
+    extras_ = static_cast<uint32_t>(to - step_);
     uint32_t widths = 0;
-    for (uint32_t i = 0; i < extras_; ++i) widths += tuck::bit_width(uint32_t{extra_[i]});
+    for (uint32_t i = 0; i < extras_; ++i) widths += tuck::bit_width(uint32_t{step_[i] -= 3});
     order_ = best_order(widths, extras_);
   }
 
@@ -181,7 +177,7 @@ template <floating_element T, uint32_t Most> class host_encoder {
   // Calls put(x + 2^order, bits after its highest one) for each extra.
   template <class Put> void for_extras(const Put& put) const noexcept {
     for (uint32_t i = 0; i < extras_; ++i) {
-      const uint64_t x = extra_[i] + (uint64_t{1} << order_);
+      const uint64_t x = step_[i] + (uint64_t{1} << order_);
       put(x, tuck::bit_width(x) - 1);
     }
   }
@@ -198,11 +194,10 @@ template <floating_element T, uint32_t Most> class host_encoder {
   uint32_t ones_[rows][classes] = {};
   list lists_[rows][classes];
   uint64_t quotients_ = 0;  // their sum
-  word step_[Most];         // of the values that change, class by class
-  word extra_[Most];        // magnitudes above 2, minus 3
-  uint16_t over_1_[Most];   // places of the ones in row 1, later row 2, class by class
-  uint16_t gaps_[Most];     // of all lists
-  uint16_t changed_[Most + places_at_once];  // places of the values that change
+  word step_[Most];         // of the values that change, class by class; then their magnitudes; then extras
+  uint64_t signs_[Most / 64];
+  uint16_t places_[Most];                 // of ones
+  uint16_t gaps_[Most + places_at_once];  // of all lists
 };
 
 }  // namespace tuck::inline TUCK_ABI::steps_format
