@@ -105,7 +105,7 @@ TYPED_TEST(device_deltas, damaged_change_nothing) {
   const two_tensors<V> two(700, .1);
   const auto good = delta_of<TypeParam>(two, {.chunk_values = 64});
   std::mt19937_64 random(9);
-  for (int round = 0; round < (brief ? 60 : 300); ++round) {
+  for (int round = 0; round < (long_run() ? 20'000 : brief ? 60 : 300); ++round) {
     auto frame = good;
     for (uint64_t changes = 1 + random() % 3; changes != 0; --changes)
       frame[random() % frame.size()] ^= static_cast<std::byte>(1 << random() % 8);
@@ -131,7 +131,7 @@ TYPED_TEST(device_deltas, of_another_base_are_decoded_as_by_the_host) {
   const two_tensors<V> two(3000, .1);
   const auto good = delta_of<TypeParam>(two, {.chunk_values = 512});
   std::mt19937_64 random(11);
-  for (int round = 0; round < (brief ? 20 : 100); ++round) {
+  for (int round = 0; round < (long_run() ? 5'000 : brief ? 20 : 100); ++round) {
     auto other = two.base;
     for (uint64_t changes = 1 + random() % 2000; changes != 0; --changes)
       other[random() % other.size()] = __builtin_bit_cast(V, static_cast<bits_t<V>>(random()));

@@ -99,8 +99,8 @@ template <floating_element T, uint32_t Most> class host_encoder {
     const auto count = static_cast<uint32_t>(of.size());
     class_masks<T, Most> masks;
     masks.find(base, count, threshold_);
-    uint64_t values[Most / 64][classes];   // masks of the values of each class
-    uint16_t before[Most / 64][classes];   // how many of them are before each mask
+    uint64_t values[Most / 64][classes];  // masks of the values of each class
+    uint16_t before[Most / 64][classes];  // how many of them are before each mask
     uint32_t sums[classes] = {};
     for (uint32_t w = 0; w < ceil_div(count, 64u); ++w)
       for (uint32_t c = 0; c < classes; ++c) {
