@@ -50,8 +50,8 @@ inline constexpr uint32_t candidates = 32;   // thresholds that encoders try
 
 /// Maps the bits of floats to integers modulo 2^(8 w) in the order of the values. -0 comes before +0. Its own inverse.
 template <floating_element T> TUCK_HD constexpr bits_t<T> ordered(bits_t<T> x) noexcept {
-  const auto negative = static_cast<bits_t<T>>(0u - (x >> (8 * sizeof(T) - 1)));  // all ones or 0
-  return static_cast<bits_t<T>>(x ^ (negative & float_format<T>::magnitude(negative)));
+  const auto ones = static_cast<bits_t<T>>(0 - (x >> (8 * sizeof(T) - 1)));  // or 0
+  return static_cast<bits_t<T>>(x ^ float_format<T>::magnitude(ones));
 }
 /// Returns the bits of the value that is `step` steps from `base`, XOR those of the base.
 template <floating_element T> TUCK_HD constexpr bits_t<T> change_of(bits_t<T> step, bits_t<T> base) noexcept {
