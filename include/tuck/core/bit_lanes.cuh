@@ -35,19 +35,25 @@ class shared_words {
   uint32_t at_;
 };
 
-// A table of 16-bit entries in shared memory. The index is the highest `Bits` bits of a window. The low five bits of an
-// entry are the number of bits that its code has, and its high byte is a symbol.
-template <uint32_t Bits> class shared_codes {
+// A table of entries of 16 or 32 bits in shared memory. The index is the highest `Bits` bits of a window. The low five
+// bits of an entry are the number of bits that its code has.
+template <uint32_t Bits, class Entry = uint16_t> class shared_codes {
  public:
-  __device__ __forceinline__ explicit shared_codes(const uint16_t* first)
+  __device__ __forceinline__ explicit shared_codes(const Entry* first)
       : at_(static_cast<uint32_t>(__cvta_generic_to_shared(first))) {}
 
   __device__ __forceinline__ uint32_t of(uint32_t window) const {
     uint32_t entry;
-    asm volatile("{.reg .b32 t; shr.u32 t, %1, %3; mad.lo.u32 t, t, 2, %2; ld.shared.u16 %0, [t];}"
-                 : "=r"(entry)
-                 : "r"(window), "r"(at_), "n"(32 - Bits)
-                 : "memory");
+    if constexpr (sizeof(Entry) == 2)
+      asm volatile("{.reg .b32 t; shr.u32 t, %1, %3; mad.lo.u32 t, t, 2, %2; ld.shared.u16 %0, [t];}"
+                   : "=r"(entry)
+                   : "r"(window), "r"(at_), "n"(32 - Bits)
+                   : "memory");
+    else
+      asm volatile("{.reg .b32 t; shr.u32 t, %1, %3; mad.lo.u32 t, t, 4, %2; ld.shared.u32 %0, [t];}"
+                   : "=r"(entry)
+                   : "r"(window), "r"(at_), "n"(32 - Bits)
+                   : "memory");
     return entry;
   }
   // Returns the window after the code of an entry.

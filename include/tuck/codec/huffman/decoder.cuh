@@ -9,13 +9,24 @@
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
+// An entry of the table of a code:
+//
+//    31                  16 15       8 7   6    5     4        0
+//   +----------------------+----------+-----+--------+----------+
+//   |      upper bits      |    0     |  0  | escape |  length  |
+//   +----------------------+----------+-----+--------+----------+
+//
+// The upper bits are those of a value that has this symbol, sign and exponent, where the mapping is that of most values
+// of T. Otherwise they are the symbol. Values of one byte are in bits 24 to 31.
+//
+// Sides: whether there may be side streams.
+template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class huffman_decoder {
   static constexpr uint32_t width = sizeof(T), warps = Threads / device::warp_size;
   using quad = number_quad<width>;
   using group = number_group<width>;
   using word = typename quad::word;
   using scan = device::block_scan<Threads>;
-  using codes = device::shared_codes<max_length>;
+  using codes = device::shared_codes<max_length, uint32_t>;
   using nibble_codes = device::shared_codes<nibble_length>;
   using tile = block_tile<T, Threads>;
   using known = known_float<T>;
@@ -25,17 +36,18 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
   static constexpr bool reads_global = false;
 
   struct TempStorage {
-    alignas(16) uint16_t table[slots];
-    uint16_t entries[symbols];                        // of the symbols with a code, by code
+    alignas(16) uint32_t table[slots];
+    uint32_t entries[symbols];                        // of the symbols with a code, by code
     uint32_t firsts[slots / 32], before[slots / 32];  // a bit for each slot where a code begins; their number before
     alignas(16) uint16_t nibble_table[2][1u << nibble_length];
-    uint32_t flags[RowBytes / 32 + 1];
+    uint32_t flags[Sides ? RowBytes / 32 + 1 : 1];
     typename scan::TempStorage scan_storage;
   };
 
   __device__ explicit huffman_decoder(TempStorage& temp) : temp_(temp) {}
 
-  // Decodes the row. `from` is shared memory. The word behind its bytes is read too.
+  // Decodes the row: side streams to `row`, values to the sink. `from` is shared memory. The word behind its bytes is
+  // read too.
   template <class Sink>
   __device__ status read(const huffman<T>&, const std::byte* from, uint32_t size, const row_sections& sections,
                          std::byte* row, Sink& sink) {
@@ -52,8 +64,6 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     // Decoded marks lie at the end of the side streams that replace them one by one.
     marks_ = sides + shape_.sides / 4 + 1 - (shape_.marks() + 3) / 4;
     const bool sound = read_codes();
-    const uint32_t value_bytes = shape_.values * width;  // the last group is read whole
-    if (threadIdx.x < (0 - value_bytes) % (16 * group::vectors)) row[value_bytes + threadIdx.x] = std::byte{};
     uint32_t bits = 0, total;
     const uint32_t t = threadIdx.x, streams = at_.streams, directory = at_.directory;
     if (t < streams)
@@ -63,23 +73,17 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     if (shape_.codes_values()) {
       fill_table();
       device::sync_block();
+    } else {
+      give_plain(sink);
     }
-    bool whole = true;
-    if (t < streams) whole = read_stream(t, streams, words, begin, bits, row);
-    if (device::sync_block_or(!whole)) return status::bad_payload;
-    if (shape_.sides != 0) {
-      const uint32_t* const flags = shape_.codes_flags() ? temp_.flags : from_ + at_.flags;
-      const uint32_t* const marks = shape_.codes_marks() ? marks_ : from_ + at_.marks;
-      const bool fits =
-          block_sides<Threads>::from_marks(temp_.scan_storage, flags, reinterpret_cast<const std::byte*>(marks),
-                                           shape_.marks(), shape_.sides, shape_.rule(), sides);
-      if (device::sync_block_or(!fits)) return status::bad_payload;
-    }
-    if (known::exponent != 0 && shape_.exponent() == known::exponent)
-      give_values<known::exponent>(row, sink);
-    else
-      give_values<0>(row, sink);
-    return status::ok;
+    if (device::sync_block_or(!read_streams(words, begin, bits, sink))) return status::bad_payload;
+    if (shape_.sides == 0) return status::ok;
+    const uint32_t* const flags = shape_.codes_flags() ? temp_.flags : from_ + at_.flags;
+    const uint32_t* const marks = shape_.codes_marks() ? marks_ : from_ + at_.marks;
+    const bool fits =
+        block_sides<Threads>::from_marks(temp_.scan_storage, flags, reinterpret_cast<const std::byte*>(marks),
+                                         shape_.marks(), shape_.sides, shape_.rule(), sides);
+    return device::sync_block_or(!fits) ? status::bad_payload : status::ok;
   }
 
  private:
@@ -124,7 +128,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     for (uint32_t k = 0; k < 2; ++k)
       if (all.length[k] != 0)
         temp_.entries[rank_of(first[k])] =
-            static_cast<uint16_t>((2 * lane + k) << 8 | all.length[k] | (2 * lane + k == escape ? escape_mark : 0));
+            upper_bits(2 * lane + k) << 16 | all.length[k] | (2 * lane + k == escape ? escape_mark : 0);
     return true;
   }
   // Returns how many codes begin before a slot.
@@ -137,17 +141,14 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     const uint32_t first = each * threadIdx.x;
     if (first >= slots) return;
     uint32_t rank = rank_of(first), starts = temp_.firsts[first / 32] >> first % 32;
-    uint32_t pair[each / 2];
+    uint32_t x[each];
 #pragma unroll
-    for (uint32_t i = 0; i < each / 2; ++i) {
-      rank += starts & 1;
-      const uint32_t low = temp_.entries[rank - 1];
-      rank += starts >> 1 & 1;
-      pair[i] = low | uint32_t{temp_.entries[rank - 1]} << 16;
-      starts >>= 2;
+    for (uint32_t i = 0; i < each; ++i) {
+      rank += starts >> i & 1;
+      x[i] = temp_.entries[rank - 1];
     }
 #pragma unroll
-    for (uint32_t i = 0; i < each / 2; ++i) reinterpret_cast<uint32_t*>(temp_.table)[first / 2 + i] = pair[i];
+    for (uint32_t i = 0; i < each; ++i) temp_.table[first + i] = x[i];
   }
   // Makes the table of a code of nibbles, on one warp. Each lane has four slots.
   __device__ static bool read_nibble_table(const uint32_t* from, uint16_t* table) {
@@ -173,68 +174,157 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     return true;
   }
 
+  __device__ bool is_known() const { return known::exponent != 0 && shape_.exponent() == known::exponent; }
+  // Returns the upper bits of an entry.
+  __device__ uint32_t upper_bits(uint32_t symbol) const {
+    return is_known() ? upper_bits_of_value(symbol) : symbol << (width == 1 ? 8 : 0);
+  }
+  // Returns the upper 16 bits of the value that has these bits above its rest, which is 0.
+  __device__ uint32_t upper_bits_of_value(uint32_t above) const {
+    const word x =
+        lanes::low_value(lanes::value(static_cast<word>(above) << known::shift, known::exponent, false, shape_.top()));
+    return static_cast<uint32_t>(width == 1 ? x << 8 : x >> (width == 1 ? 0 : 8 * width - 16));
+  }
+
   using bits_type = device::bits_in_shared;
   __device__ static uint32_t take(const bits_type& in, uint32_t& at, uint32_t count) {
     const uint32_t x = count == 0 ? 0 : in.from(at) >> (32 - count);
     at += count;
     return x;
   }
-  __device__ bool read_stream(uint32_t t, uint32_t streams, uint32_t words, uint32_t begin, uint32_t bits,
-                              std::byte* row) {
+  // Reads this thread's stream, which has `bits` bits. Returns whether it ends there.
+  template <class Sink> __device__ bool read_streams(uint32_t words, uint32_t begin, uint32_t bits, Sink& sink) {
     const bits_type in(from_, words);
     uint32_t at = 32 * at_.bits + begin;
-    const uint32_t end = at + bits;
-    bool sound = true;
+    const uint32_t end = at + bits, t = threadIdx.x, streams = at_.streams;
     if (shape_.codes_values()) {
-      const codes code(temp_.table);
-      const uint32_t whole = shape_.values / 4;
-      uint32_t q = t;
-#pragma unroll 1
-      for (; q < whole; q += streams) {
-        uint32_t w = in.from(at);
-        const uint32_t a = code.of(w);
-        w = codes::behind(w, a);
-        const uint32_t b = code.of(w);
-        w = codes::behind(w, b);
-        const uint32_t c = code.of(w);
-        w = codes::behind(w, c);
-        const uint32_t d = code.of(w);
-        const uint32_t s = device::byte_perm<0x5410>(device::byte_perm<0x5151>(a, b), device::byte_perm<0x5151>(c, d));
-        const uint32_t used = (a + b + c + d) & 255;
-        if (used > 32) {  // or there is an escape, whose length is marked
-          sound &= read_quad(in, at, q, 4, row);
-        } else {
-          at += used;
-          quad x;
-          x.set_bytes(s);
-          x.store(row, q);
-        }
-      }
-      if (q == whole && shape_.values % 4 != 0) sound &= read_quad(in, at, q, shape_.values % 4, row);
+      if (is_known())
+        read_values<known::exponent>(in, at, sink);
+      else
+        read_values<0>(in, at, sink);
     }
+    if (t >= streams) return true;
     if (shape_.codes_flags()) read_nibbles(in, at, t, streams, shape_.flag_bytes(), temp_.nibble_table[0], temp_.flags);
     if (shape_.codes_marks()) read_nibbles(in, at, t, streams, shape_.marks(), temp_.nibble_table[1], marks_);
-    return sound && at == end;
+    return at == end;
+  }
+  // Passes the values of this thread's stream to the sink.
+  template <uint32_t Exponent, class Sink> __device__ void read_values(const bits_type& in, uint32_t& at, Sink& sink) {
+    const uint32_t t = threadIdx.x, streams = at_.streams, values = shape_.values;
+    const uint32_t end = t < streams ? values : 0;  // of this thread's values
+    const rest_planes<width, const uint32_t> rests(shape_, Exponent != 0 ? known::shift : shape_.shift(),
+                                                   from_ + shape::head_words);
+    const auto next = [&](uint32_t q) {
+      quad x{};
+      if (4 * q < end) x = read_quad<Exponent>(in, at, end - 4 * q, rests, q);
+      return x;
+    };
+    // All lanes of a warp come to each step, and exchange quads until each has 16 bytes.
+#pragma unroll 1
+    for (uint32_t before = 0; 4 * before < values; before += steps * streams) {
+      const uint32_t q = before + t;
+      if constexpr (width == 2) {
+        const quad a = next(q), b = next(q + streams);
+        const bool odd = t % 2 != 0;
+        device::vec128 x;
+#pragma unroll
+        for (uint32_t i = 0; i < 2; ++i) {
+          const uint32_t got = device::shfl_xor(odd ? a.w[i] : b.w[i], 1);
+          x.w[i] = odd ? got : a.w[i];
+          x.w[2 + i] = odd ? b.w[i] : got;
+        }
+        give(sink, 4 * (odd ? q + streams - 1 : q), end, x);
+      } else if constexpr (width == 1) {
+        const quad a = next(q);
+        device::vec128 x;
+#pragma unroll
+        for (uint32_t i = 0; i < 4; ++i)
+          x.w[i] = device::shfl(a.w[0], static_cast<int>(t % device::warp_size / 4 * 4 + i));
+        if (t % 4 == 0) give(sink, 4 * q, end, x);
+      } else {
+        const quad a = next(q);
+#pragma unroll
+        for (uint32_t v = 0; v < width / 4; ++v)
+          give(sink, 4 * q + v * tile::lane_values, end,
+               {{a.w[4 * v], a.w[4 * v + 1], a.w[4 * v + 2], a.w[4 * v + 3]}});
+      }
+    }
+  }
+  static constexpr uint32_t steps = width == 2 ? 2 : 1;
+  // Passes 16 bytes to the sink, of which those up to value `end` are there.
+  template <class Sink> __device__ static void give(Sink& sink, uint32_t first, uint32_t end, const device::vec128& x) {
+    if (first + tile::lane_values <= end)
+      sink(first, x);
+    else if (first < end)
+      sink(first, tile::clip(x, end - first));
+  }
+  // Decodes quad q, of which `count` values are there, or more.
+  template <uint32_t Exponent>
+  __device__ quad read_quad(const bits_type& in, uint32_t& at, uint32_t count,
+                            const rest_planes<width, const uint32_t>& rests, uint32_t q) const {
+    constexpr bool has_upper = Exponent != 0 || width < 4;  // each x[k] is an entry, else a symbol or what it escapes
+    const codes code(temp_.table);
+    uint32_t w = in.from(at);
+    const uint32_t a = code.of(w);
+    w = codes::behind(w, a);
+    const uint32_t b = code.of(w);
+    w = codes::behind(w, b);
+    const uint32_t c = code.of(w);
+    w = codes::behind(w, c);
+    const uint32_t d = code.of(w), used = (a + b + c + d) & 255;
+    word x[4] = {a, b, c, d};
+    if (used > 32 || count < 4) {  // or there is an escape, whose length is marked
+      read_slowly<Exponent>(in, at, count, x);
+    } else {
+      at += used;
+      if constexpr (!has_upper) {
+#pragma unroll
+        for (uint32_t k = 0; k < 4; ++k) x[k] >>= 16;
+      }
+    }
+    quad y;
+    if constexpr (has_upper) {
+      y.set_upper(static_cast<uint32_t>(x[0]), static_cast<uint32_t>(x[1]), static_cast<uint32_t>(x[2]),
+                  static_cast<uint32_t>(x[3]));
+    } else {
+#pragma unroll
+      for (uint32_t k = 0; k < 4; ++k) y.set(k, x[k]);
+    }
+    if constexpr (Exponent == 0) y.shift_up(shape_.shift());
+    rests.add(y, q);
+    if constexpr (Exponent == 0) y.to_values(shape_.exponent(), shape_.zigzag(), shape_.top());
+    return y;
   }
   // Decodes up to four values, with escapes.
-  __device__ bool read_quad(const bits_type& in, uint32_t& at, uint32_t q, uint32_t count, std::byte* row) const {
+  template <uint32_t Exponent>
+  __device__ void read_slowly(const bits_type& in, uint32_t& at, uint32_t count, word (&x)[4]) const {
     const codes code(temp_.table);
-    bool sound = true;
 #pragma unroll 1
-    for (uint32_t k = 0; k < count; ++k) {
-      const uint32_t e = code.of(in.from(at));
-      at += e & ~escape_mark & 255;
-      word x = e >> 8;
-      if (x == escape) {
-        const uint32_t bits = shape_.escape_bits();
-        x = 0;
-        if constexpr (width == 8)
-          if (bits > 32) x = static_cast<word>(take(in, at, bits - 32)) << 32;
-        x |= take(in, at, bits < 32 ? bits : 32);
+    for (uint32_t k = 0; k < 4; ++k) {
+      word y = 0;
+      if (k < count) {
+        const uint32_t e = code.of(in.from(at));
+        at += e & 31;
+        y = e;
+        if ((e & escape_mark) != 0) {
+          const uint32_t bits = shape_.escape_bits();
+          y = 0;
+          if constexpr (width == 8)
+            if (bits > 32) y = static_cast<word>(take(in, at, bits - 32)) << 32;
+          y |= take(in, at, bits < 32 ? bits : 32);
+          if constexpr (Exponent != 0)
+            y = upper_bits_of_value(static_cast<uint32_t>(y)) << 16;
+          else if constexpr (width < 4)
+            y <<= 32 - 8 * width;
+        } else if constexpr (Exponent == 0 && width >= 4) {
+          y >>= 16;
+        }
       }
-      reinterpret_cast<bits_t<T>*>(row)[4 * q + k] = static_cast<bits_t<T>>(x);
+      x[0] = x[1];
+      x[1] = x[2];
+      x[2] = x[3];
+      x[3] = y;
     }
-    return sound;
   }
   __device__ void read_nibbles(const bits_type& in, uint32_t& at, uint32_t t, uint32_t streams, uint32_t bytes,
                                const uint16_t* table, uint32_t* to) const {
@@ -253,38 +343,13 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     }
   }
 
-  // Passes the values to the sink. The row has what is above their rests.
-  template <uint32_t Exponent, class Sink> __device__ void give_values(const std::byte* row, Sink& sink) const {
-    const uint32_t groups = group::number(shape_.values), top = shape_.top();
-    const uint32_t exponent = Exponent != 0 ? Exponent : shape_.exponent();
-    const bool zigzag = Exponent == 0 && shape_.zigzag();
-    const rest_planes<width, const uint32_t> rests(shape_, Exponent != 0 ? known::shift : shape_.shift(),
-                                                   from_ + shape::head_words);
-#pragma unroll 2
-    for (uint32_t g = threadIdx.x; g < groups; g += Threads) {
-      group x;
-      if (shape_.plain()) {
+  // Passes the values of a chunk without codes to the sink.
+  template <class Sink> __device__ void give_plain(Sink& sink) const {
+    for (uint32_t i = threadIdx.x; i * tile::lane_values < shape_.values; i += Threads) {
+      device::vec128 x;
 #pragma unroll
-        for (uint32_t v = 0; v < group::vectors; ++v) {
-          device::vec128 y;
-#pragma unroll
-          for (uint32_t i = 0; i < 4; ++i) y.w[i] = from_[shape::head_words + 4 * (g * group::vectors + v) + i];
-          x.set_vector(v, y);
-        }
-      } else {
-        x = group::load(row, g);
-        rests.add(x, g);
-#pragma unroll
-        for (uint32_t i = 0; i < group::quads; ++i) x.at[i].to_values(exponent, zigzag, top);
-      }
-#pragma unroll
-      for (uint32_t v = 0; v < group::vectors; ++v) {
-        const uint32_t first = g * group::values + v * tile::lane_values;
-        if (first + tile::lane_values <= shape_.values)
-          sink(first, x.vector(v));
-        else if (v == 0 || first < shape_.values)
-          sink(first, tile::clip(x.vector(v), shape_.values - first));
-      }
+      for (uint32_t k = 0; k < 4; ++k) x.w[k] = from_[shape::head_words + 4 * i + k];
+      give(sink, i * tile::lane_values, shape_.values, x);
     }
   }
   static constexpr uint32_t escape_mark = 32;  // in the length of an entry: more than a window has

@@ -69,16 +69,12 @@ template <element T, int Threads> class block_codec<huffman<T>, Threads> {
 };
 
 template <element T, int Threads> class block_decoder<huffman<T>, Threads> {
-  static constexpr uint32_t row_bytes = tile_bytes + 32;
-  using decoder = huffman_format::huffman_decoder<T, Threads, row_bytes>;
+  using decoder = huffman_format::huffman_decoder<T, Threads, tile_bytes, false>;
 
  public:
   static constexpr int registers = decoder::registers;
 
-  struct TempStorage {
-    typename decoder::TempStorage storage;
-    alignas(16) std::byte row[row_bytes];
-  };
+  using TempStorage = typename decoder::TempStorage;
 
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
 
@@ -87,7 +83,7 @@ template <element T, int Threads> class block_decoder<huffman<T>, Threads> {
     if (size >= count * sizeof(T)) return status::bad_payload;
     if (threadIdx.x < 4) from[size + threadIdx.x] = std::byte{};  // the decoder reads a word more
     const row_sections row{{1, {count * uint32_t{sizeof(T)}}}, 0};
-    return decoder(temp_.storage).read(codec, from, size, row, temp_.row, sink);
+    return decoder(temp_).read(codec, from, size, row, from, sink);  // there are no side streams
   }
 
  private:

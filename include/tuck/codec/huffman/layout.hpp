@@ -147,10 +147,14 @@ TUCK_HD constexpr uint32_t place_of(uint32_t s, uint32_t exponent) noexcept {
   return exponent == 0 || exponent > 8 ? s : (s & 2) << 4 | s >> 2 << 1 | (s & 1);
 }
 
-// The exponent and the shift of most values of T, if T is a float: then known when kernels are compiled. Values of
-// deltas are integers.
+// The exponent and the shift of most values of T, if these are floats: then known when kernels are compiled. Values of
+// deltas are integers, and untyped ones of 2 and 4 bytes are mostly bf16 and f32.
 template <element T> struct known_float {
-  static constexpr uint32_t exponent = mapping_of(dtype_of<T>).exponent, shift = float_shift(sizeof(T), exponent);
+  static constexpr dtype type = !is_untyped<T>   ? dtype_of<T>
+                                : sizeof(T) == 2 ? dtype::bf16
+                                : sizeof(T) == 4 ? dtype::f32
+                                                 : dtype::none;
+  static constexpr uint32_t exponent = mapping_of(type).exponent, shift = float_shift(sizeof(T), exponent);
 };
 
 // Converts numbers: the values in the lanes of a word W, each of `Width` bytes.

@@ -100,6 +100,28 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) number_quad
       }
     }
   }
+  // Sets numbers from the upper bits of a word each: of the upper half, or for Width 1 of the highest byte.
+  __device__ void set_upper(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    if constexpr (Width == 1)
+      w[0] = device::byte_perm<0x5410>(device::byte_perm<0x0073>(a, b), device::byte_perm<0x0073>(c, d));
+    if constexpr (Width == 2) {
+      w[0] = device::byte_perm<0x7632>(a, b);
+      w[1] = device::byte_perm<0x7632>(c, d);
+    }
+    if constexpr (Width >= 4) {
+      const uint32_t x[4] = {a, b, c, d};
+#pragma unroll
+      for (uint32_t k = 0; k < 4; ++k) {
+        w[(k + 1) * Width / 4 - 1] = x[k] & 0xffff0000;
+        if constexpr (Width == 8) w[2 * k] = 0;
+      }
+    }
+  }
+  // Moves the bits of each number up. Lanes must have room for them.
+  __device__ void shift_up(uint32_t bits) {
+#pragma unroll
+    for (uint32_t i = 0; i < words; ++i) set(i, at(i) << bits);
+  }
 
  private:
   __device__ static uint32_t gather(uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32_t byte) {
@@ -174,15 +196,12 @@ template <uint32_t Width> struct number_group {
       if (g * sizeof(piece) < 4 * words) reinterpret_cast<piece*>(plane)[g] = static_cast<piece>(all);
     }
   }
-  // Returns these bits of quad i, one number per byte, from a plane.
-  template <uint32_t K> __device__ static uint32_t load_bits(const uint32_t* plane, uint32_t g, uint32_t i) {
-    using piece = std::conditional_t < 4 * K* quads == 8 || K<4, uint8_t, uint16_t>;
-    if constexpr (K == 1) {
-      const uint32_t q = g * quads + i;
+  // Returns these bits of quad q, one number per byte, from a plane.
+  template <uint32_t K> __device__ static uint32_t load_bits(const uint32_t* plane, uint32_t q) {
+    if constexpr (K == 1)
       return widen<1>(reinterpret_cast<const uint8_t*>(plane)[q / 2] >> q % 2 * 4 & 15);
-    } else {
-      return widen<K>(reinterpret_cast<const piece*>(plane)[g * quads + i]);
-    }
+    else
+      return widen<K>(reinterpret_cast<const std::conditional_t<K == 2, uint8_t, uint16_t>*>(plane)[q]);
   }
 
  private:

@@ -45,29 +45,24 @@ template <uint32_t Width, class Word> class rest_planes {
       if ((shift_ & 1) != 0) group::template store_bits<1>(of_one_, of_one_words_, g, part, shift_ & 6);
   }
 
-  // Moves the symbols of group g up and adds their rests.
-  __device__ void add(group& x, uint32_t g) const {
+  // Adds the rests of quad q.
+  __device__ void add(quad& x, uint32_t q) const {
+    Word* from = first_ + q;
 #pragma unroll
-    for (uint32_t i = 0; i < group::quads; ++i) {
+    for (uint32_t b = 0; b + 1 < Width; ++b)
+      if (b >= dropped_ && b < bytes_) {
+        or_bytes(x, *from, b);
+        from += plane_;
+      }
+    if (shift_ % 8 == 0) return;
+    uint32_t rest = 0;
+    if ((shift_ & 4) != 0) rest = group::template load_bits<4>(of_four_, q);
+    if ((shift_ & 2) != 0) rest |= group::template load_bits<2>(of_two_, q) << (shift_ & 4);
+    if constexpr (Width < 4)
+      if ((shift_ & 1) != 0) rest |= group::template load_bits<1>(of_one_, q) << (shift_ & 6);
 #pragma unroll
-      for (uint32_t k = 0; k < quad::words; ++k) x.at[i].set(k, x.at[i].at(k) << shift_);  // lanes have room
-      Word* from = first_ + g * group::quads + i;
-#pragma unroll
-      for (uint32_t b = 0; b + 1 < Width; ++b)
-        if (b >= dropped_ && b < bytes_) {
-          or_bytes(x.at[i], *from, b);
-          from += plane_;
-        }
-      if (shift_ % 8 == 0) continue;
-      uint32_t rest = 0;
-      if ((shift_ & 4) != 0) rest = group::template load_bits<4>(of_four_, g, i);
-      if ((shift_ & 2) != 0) rest |= group::template load_bits<2>(of_two_, g, i) << (shift_ & 4);
-      if constexpr (Width < 4)
-        if ((shift_ & 1) != 0) rest |= group::template load_bits<1>(of_one_, g, i) << (shift_ & 6);
-#pragma unroll
-      for (uint32_t b = 0; b < Width; ++b)
-        if (b == bytes_) or_bytes(x.at[i], rest, b);
-    }
+    for (uint32_t b = 0; b < Width; ++b)
+      if (b == bytes_) or_bytes(x, rest, b);
   }
 
  private:

@@ -20,14 +20,14 @@ class shared_words {
   const std::uint32_t* first_;
 };
 
-template <std::uint32_t Bits> class shared_codes {
+template <std::uint32_t Bits, class Entry = std::uint16_t> class shared_codes {
  public:
-  explicit shared_codes(const std::uint16_t* first) : first_(first) {}
+  explicit shared_codes(const Entry* first) : first_(first) {}
   std::uint32_t of(std::uint32_t window) const { return first_[window >> (32 - Bits)]; }
   static std::uint32_t behind(std::uint32_t window, std::uint32_t entry) { return window << (entry & 31); }
 
  private:
-  const std::uint16_t* first_;
+  const Entry* first_;
 };
 
 class shared_steps {
