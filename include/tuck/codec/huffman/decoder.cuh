@@ -25,6 +25,7 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   using quad = number_quad<width>;
   using group = number_group<width>;
   using word = typename quad::word;
+  using lanes = typename quad::lanes;
   using scan = device::block_scan<Threads>;
   using codes = device::shared_codes<max_length, uint32_t>;
   using nibble_codes = device::shared_codes<nibble_length>;
