@@ -2,6 +2,7 @@
 // uses, and all blocks together check the digest of the contents. Values that cannot be restored become zeros.
 //
 // While a block decodes a chunk, the next one comes to shared memory, and the directory entry of the one after that.
+// Blocks draw chunks by ticket, but for their first two.
 #pragma once
 
 #include <tuck/core/block_copy.cuh>
@@ -43,12 +44,14 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   static constexpr int rooms = fetches && detail::decode_policy<block_decoder<C, Threads>>::fetches ? 2 : 1;
   using decoder = chunk_decoder<C, Threads, output, rooms>;
   using copy = device::block_copy<Threads>;
+  static constexpr uint64_t most_drawn = 1u << 31;  // chunks, so that tickets do not overflow
 
  public:
   struct TempStorage : std::conditional_t<is_delta, delta_digests, no_digests> {
     typename decoder::TempStorage chunk;
     typename copy::TempStorage of_copy;
     uint64_t entry;  // of the next chunk but one
+    uint64_t next;   // the next chunk, or while one is found the next but one
     typename block_sums<Threads>::TempStorage sums;
     device::uninitialized<frame_view> view;
     device::uninitialized<C> codec;
@@ -188,25 +191,41 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       const const_bytes payload = block.to_fetch(slot);
       fetched.begin(temp_.chunk.block.room[slot], payload.data(), static_cast<uint32_t>(payload.size()));
     };
+    // Blocks have different speeds: from the third chunk on, thread 0 draws them, each while a chunk is decoded.
+    uint32_t ticket = 0;
+    const auto draws = [&](uint64_t next) {
+      return next < temp_.end_chunk && temp_.end_chunk - temp_.first_chunk <= most_drawn;
+    };
+    const auto find_after = [&](uint64_t next) {  // the chunk after the next one
+      if (draws(next))
+        next = temp_.first_chunk + 2 * uint64_t{share.count()} + ticket;
+      else
+        next += share.count();
+      temp_.next = next;
+      if (draws(next)) ticket = device::atomic_add(&job_.head->ticket, 1u);
+    };
     uint64_t i = temp_.first_chunk + share.index();
     if (threadIdx.x == 0) {
       load_entry(i);
       find(i, 0);
-      load_entry(i + share.count());
+      load_entry(temp_.next = i + share.count());
+      if (draws(temp_.next)) ticket = device::atomic_add(&job_.head->ticket, 1u);
     }
     device::sync_block();
     fetch(i, 0);
     sum_contents(share);
-    for (int slot = 0; i < temp_.end_chunk; i += share.count()) {
-      const uint64_t next = i + share.count();
-      const auto find_next = [&](int to) {
-        if (threadIdx.x == 0) find(next, to);
-      };
-      if (threadIdx.x == 0) find_part(i);
-      if constexpr (rooms == 2) find_next(slot ^ 1);
+    for (int slot = 0; i < temp_.end_chunk;) {
+      const uint64_t next = temp_.next;
+      if (threadIdx.x == 0) {
+        find_part(i);
+        if constexpr (rooms == 2) find(next, slot ^ 1);
+      }
       fetched.wait();
       if constexpr (rooms == 2) {
-        if (threadIdx.x == 0) load_entry(next + share.count());
+        if (threadIdx.x == 0) {
+          find_after(next);
+          load_entry(temp_.next);
+        }
         fetch(next, slot ^ 1);
       }
       decode_chunk(i, [&](const auto& output_of) {
@@ -215,11 +234,15 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       if constexpr (rooms == 2) {
         slot ^= 1;
       } else {
-        find_next(0);
+        if (threadIdx.x == 0) {
+          find(next, 0);
+          find_after(next);
+        }
         device::sync_block();
-        if (threadIdx.x == 0) load_entry(next + share.count());
+        if (threadIdx.x == 0) load_entry(temp_.next);
         fetch(next, 0);
       }
+      i = next;
     }
   }
   // Decodes chunk i by decode(output_of). Ends with a barrier.
