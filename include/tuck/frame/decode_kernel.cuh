@@ -33,7 +33,7 @@ template <codec C, class First = uint64_t> struct decode_job {
   scratch_head* head;
 };
 
-// What one block does of a decode_job: every gridDim.x-th chunk, and a share of the checksum of the contents. The last
+// What one block does of a decode_job: some chunks, and a share of the checksum of the contents. The last
 // block to finish writes the outcome.
 template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   using T = value_t<C>;

@@ -178,7 +178,9 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   __device__ bool is_known() const { return known::exponent != 0 && shape_.exponent() == known::exponent; }
   // Returns the upper bits of an entry.
   __device__ uint32_t upper_bits(uint32_t symbol) const {
-    return is_known() ? upper_bits_of_value(symbol) : symbol << (width == 1 ? 8 : 0);
+    if constexpr (known::exponent != 0)
+      if (is_known()) return upper_bits_of_value(symbol);
+    return symbol << (width == 1 ? 8 : 0);
   }
   // Returns the upper 16 bits of the value that has these bits above its rest, which is 0.
   __device__ uint32_t upper_bits_of_value(uint32_t above) const {
