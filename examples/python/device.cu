@@ -55,11 +55,12 @@ dtype type_named(std::string_view name) {
 
 // Calls `body` with the codec, on the device. No exception leaves the library.
 template <class Body>
-uint64_t with_codec(const char* name, int mode, double bound, const char* type, int device, const Body& body) {
+uint64_t with_codec(const char* name, int mode, double bound, uint32_t row, const char* type, int device,
+                    const Body& body) {
   try {
     const on_device current(device);
     if (current.error() != cudaSuccess) return number_of(current.error());
-    tools::codec_choice choice{name, {}};
+    tools::codec_choice choice{name, {}, row};
     if (mode >= 0) choice.bound = {static_cast<bound_mode>(mode), bound, nullptr};
     const auto codec = tools::choose_device_codec(choice, type_named(type));
     return number_of(codec == nullptr ? result{status::type_not_taken} : body(*codec));
@@ -72,11 +73,12 @@ uint64_t with_codec(const char* name, int mode, double bound, const char* type, 
 
 #define TUCK_EXPORT extern "C" __attribute__((visibility("default")))
 
-// Encodes `bytes` bytes of values. `written`: a tuck::outcome in device memory.
-TUCK_EXPORT uint64_t tuck_device_encode(const char* codec, int mode, double bound, const char* type, const void* values,
-                                        uint64_t bytes, void* frame, uint64_t frame_bytes, int checksums, void* written,
-                                        int device, cudaStream_t stream) {
-  return with_codec(codec, mode, bound, type, device, [&](const tools::chosen_device_codec& chosen) {
+// Encodes `bytes` bytes of values. `mode`: -1 if the codec has no bound. `row`: values per row, for chains with rows.
+// `written`: a tuck::outcome in device memory.
+TUCK_EXPORT uint64_t tuck_device_encode(const char* codec, int mode, double bound, uint32_t row, const char* type,
+                                        const void* values, uint64_t bytes, void* frame, uint64_t frame_bytes,
+                                        int checksums, void* written, int device, cudaStream_t stream) {
+  return with_codec(codec, mode, bound, row, type, device, [&](const tools::chosen_device_codec& chosen) {
     frame_options options;
     options.checksums = checksums != 0;
     const uint64_t needed = chosen.scratch_bytes(bytes / size_of(type_named(type)), options);
@@ -91,8 +93,8 @@ TUCK_EXPORT uint64_t tuck_device_encode(const char* codec, int mode, double boun
 // Decodes a frame of this codec and type. Behind the frame there may be other bytes.
 TUCK_EXPORT uint64_t tuck_device_decode(const char* codec, const char* type, const void* frame, uint64_t frame_bytes,
                                         void* values, uint64_t bytes, void* restored, int device, cudaStream_t stream) {
-  const int mode = tools::is_lossy(codec) ? 0 : -1;  // decoding takes the bound of the frame
-  return with_codec(codec, mode, 1, type, device, [&](const tools::chosen_device_codec& chosen) {
+  const int mode = tools::is_lossy(codec) ? 0 : -1;  // decoding takes bound and row length of the frame
+  return with_codec(codec, mode, 1, 1, type, device, [&](const tools::chosen_device_codec& chosen) {
     return with_scratch(scratch_head_bytes, stream, [&](scratch_span scratch) {
       return chosen.decode({static_cast<const std::byte*>(frame), frame_bytes},
                            {static_cast<std::byte*>(values), bytes}, scratch, static_cast<outcome*>(restored), stream);

@@ -36,7 +36,8 @@ def _library():
     loaded = ctypes.CDLL(str(path))
     p, size, text, number = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int
     for name, result, arguments in (
-            ("encode", size, (text, number, ctypes.c_double, text, p, size, p, size, number, p, number, p)),
+            ("encode", size,
+             (text, number, ctypes.c_double, ctypes.c_uint32, text, p, size, p, size, number, p, number, p)),
             ("decode", size, (text, text, p, size, p, size, p, number, p)), ("after", size, (p, p, number)),
             ("wait", size, (p, p, size, number, p)), ("allocate", size, (size, number, p, ctypes.POINTER(p))),
             ("free", None, (p, number, p)), ("of", number, (p,)), ("message", text, (size,))):
@@ -251,6 +252,10 @@ def most_bytes(x, how, dtype) -> int:
     return _tuck.most_bytes_of(values.dtype, list(values.shape), how)
 
 
+def _row_length(shape) -> int:
+    return min(max(shape[-1] if shape else 1, 1), 2**32 - 1)
+
+
 def encode(x, codec, how, mode, bound, out, dtype, checksums, stream) -> DeviceFrame:
     on = _stream_of(stream, x)
     values = _place(x, "the tensor", dtype, stream=on.handle)
@@ -262,8 +267,8 @@ def encode(x, codec, how, mode, bound, out, dtype, checksums, stream) -> DeviceF
     _order(on, values, frame)
     outcome = _new((2,), "i64", values, on)
     _check(_library().tuck_device_encode(
-        codec.encode(), mode, bound, values.dtype.encode(), values.pointer, values.bytes, frame.pointer, frame.bytes,
-        checksums, _place(outcome, "the outcome").pointer, values.device, on.handle), f"codec '{codec}'")
+        codec.encode(), mode, bound, _row_length(values.shape), values.dtype.encode(), values.pointer, values.bytes,
+        frame.pointer, frame.bytes, checksums, _place(outcome, "the outcome").pointer, values.device, on.handle), f"codec '{codec}'")
     return DeviceFrame(out, codec, values.dtype, values.shape, outcome, on.handle)
 
 
