@@ -53,6 +53,7 @@ template struct kernels<tuck::steps<tuck::bf16>>;
 template struct kernels<tuck::steps<float>>;
 template struct kernels<tuck::zvc_huffman<double>>;
 template struct kernels<tuck::zvc_rle_huffman<float>>;
+template struct kernels<tuck::rows_zvc_huffman<tuck::bf16>>;
 template struct kernels<tuck::huffman<tuck::bf16>>;
 template struct kernels<tuck::delta_rle_bitpack<int32_t>>;
 template struct kernels<tuck::quantize_delta_huffman<float>>;
