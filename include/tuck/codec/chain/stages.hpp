@@ -229,9 +229,13 @@ template <class Chain> struct chain_flow {
           if (!split_record::allows(bytes(I), stage::max_growth, record.kept() * Chain::width, record.side(),
                                     Chain::width))
             return false;
-          const uint32_t before = signs ? zero_forms::sign_bytes(record.form(), values[I] - record.kept()) : 0;
-          if (record.side() < before || !stage::side_fits(record.side() - before, record.kept(), values[I]))
-            return false;
+          uint32_t side = record.side();
+          if constexpr (signs) {
+            const uint32_t of_signs = zero_forms::sign_bytes(record.form(), values[I] - record.kept());
+            if (side < of_signs) return false;
+            side -= of_signs;
+          }
+          if (!stage::side_fits(side, record.kept(), values[I])) return false;
         }
       } else if (!record.skipped() || record.form() >= Chain::forms(I)) {
         return false;
