@@ -98,6 +98,8 @@ template <class B> struct decode_policy {
 template <class B> inline constexpr int batch_blocks_of = fewer_of(blocks_of<B>, 6);
 // The values of a delta's base take registers too: at 5 blocks a thread has 96, at 4 it has 128.
 template <class B> inline constexpr int delta_blocks_of = blocks_of<B> > 5 ? 5 : blocks_of<B> - 1;
+// Of kernels that encode a delta.
+template <class B> inline constexpr int delta_encode_blocks_of = delta_blocks_of<B>;
 // The cursor of a batch that is encoded takes registers besides.
 template <class B> inline constexpr int delta_batch_blocks_of = delta_blocks_of<B> - 1;
 

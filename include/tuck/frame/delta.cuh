@@ -158,7 +158,7 @@ template <class Run> result run_delta_passes(const delta_options& options, const
 inline namespace TUCK_ARCH {
 
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_codec<C, Threads>>)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_encode_blocks_of<block_codec<C, Threads>>)
     encode_delta_kernel(const __grid_constant__ encode_delta_job<C> job) {
   run_worker<frame_encoder<C, Threads, encode_delta_job<C>>>(job);
 }

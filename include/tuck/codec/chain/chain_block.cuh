@@ -215,6 +215,10 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   StageStorage& stages_;
 };
 
+// Stages have more in registers beside the values of the base than one codec has.
+template <class... Stages, int Threads>
+inline constexpr int delta_encode_blocks_of<block_codec<chain<Stages...>, Threads>> = 4;
+
 }  // namespace detail
 
 /// Block codec of a chain; block.cuh documents the members.
