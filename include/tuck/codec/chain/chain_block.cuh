@@ -134,8 +134,8 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   template <int I> __device__ void split(const Chain& codec, tile<I>& values) {
     const uint32_t raw = values.count * Chain::width;
     block_codec<stage<I>, Threads> coder(storage_of<I>().codec);
-    std::byte* const encoded = storage_of<I>().chunk(coder);
     uint32_t used = raw == 0 ? incompressible : coder.measure(codec.template stage<I>(), values);
+    std::byte* const encoded = storage_of<I>().chunk(coder);
     uint32_t form = 0;
     if constexpr (I == 0 && Chain::signs_zeros) {
       if (device::sync_block_or(codec.drops_negative_zeros() && zeros::may_have(values))) {
