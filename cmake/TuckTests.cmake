@@ -13,6 +13,10 @@ set(tuck_no_memory cuda_types_test any_frame fused_relu inflate_batch small_tens
                    guide_device_1 guide_device_2 guide_device_3 adding_a_codec)
 set(tuck_no_threads ${tuck_no_memory} core_test codec_test deflate_test chain_test quantize_test gpu_gzip_test
                     files_test)
+# device_test runs the same block codecs.
+if(NOT TUCK_LONG_TESTS)
+  list(APPEND tuck_no_threads block_test)
+endif()
 set(tuck_no_kernels cuda_types_test native_test model_test bench_test peers_test points_test predict_test timeline_test tuner_test
                     core_test codec_test deflate_test chain_test quantize_test frame_test files_test)
 # Of what runs kernels, enough to run each template; compiling the rest by nvcc takes most of an hour.

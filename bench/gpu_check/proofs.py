@@ -15,6 +15,7 @@ FEW_TESTS = {
     "device_test": "device_suite/*.options_make*:device_suite/*.any_range*:append_suite/*:frame_buffer_suite/*",
     "batch_test": "device_batch_suite/*.a_room_that*:device_batch_suite/*.a_corrupt_frame*",
     "block_test": "own_stages.*:block_transforms/*",
+    "delta_test": "device_delta.*:device_delta_batches/*",
     "swap_test": "swap_stream.many_at_once*:swap_stream.a_frame_that*",
 }
 
