@@ -65,9 +65,10 @@ uint64_t lossless_bytes(coder& made, const_bytes values) {
 
 void measure_lossless(const subject& of, const named_tensor& t, const named_tensor* base) {
   const const_bytes values = t.file.data(), old = base == nullptr ? const_bytes{} : base->file.data();
+  const uint32_t row = tuck::tools::row_length(t.file.header.shape, t.file.header.fortran_order);
   for (const std::string& codec : tuck::tools::codec_names()) {
     if (tuck::tools::is_lossy(codec) || tuck::tools::choose_codec({codec}, t.type) == nullptr) continue;
-    tuck_coder made({codec}, request_for(t), 0, base == nullptr ? nullptr : &old);
+    tuck_coder made({.name = codec, .row = row}, request_for(t), 0, base == nullptr ? nullptr : &old);
     of.print(codec, version_of_tuck(), 0, lossless_bytes(made, values));
   }
   // Peers have no deltas: they get what tuck's codecs get.

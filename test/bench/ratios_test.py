@@ -26,8 +26,9 @@ BENCH = sys.argv.pop() if len(sys.argv) > 1 else ratios.default_bench()
 SCRIPT = ROOT / "bench" / "ratio" / "ratios.py"
 
 
-def write_npy(path, descr, values, form):
-    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({len(values)},), }}".ljust(117) + "\n"
+def write_npy(path, descr, values, form, row=None):
+    shape = f"({len(values)},)" if row is None else f"({len(values) // row}, {row})"
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() +
                      struct.pack(f"<{len(values)}{form}", *values))
 
@@ -97,6 +98,14 @@ class Bench(Folder):
         self.assertEqual(sizes, sorted(sizes))
         self.assertNotIn(("w_one_bf16", "quantize", 1e-3), of)  # bounds are for f32
         self.assertNotIn(("mine", "exponents", 0), of)  # which does not take f64
+
+    def test_rows_have_the_length_of_the_last_dimension(self):
+        values = random.Random(1).sample(range(1 << 16), 120) * 100
+        for name, row in (("g_flat_bf16", None), ("g_rows_bf16", 120)):
+            write_npy(self.folder / f"{name}.npy", "<u2", values, "H", row)
+        lines = [line.split("\t") for line in self.run_bench().stdout.splitlines()]
+        size = {line[1]: int(line[-1]) for line in lines if line[6] == "rows+zvc+huffman"}
+        self.assertLess(size["g_rows_bf16"], size["g_flat_bf16"] / 5)
 
     def test_unfit_files_are_named_and_left_out(self):
         self.fill()

@@ -2,6 +2,7 @@
 #include "support/batches.hpp"
 #include "support/codecs.hpp"
 #include "support/deflate_samples.hpp"
+#include "support/deltas.hpp"
 #include "support/device.hpp"
 
 #include <tuck/frame/statistics.cuh>
@@ -18,7 +19,7 @@ namespace {
 template <class C> class kernels : public ::testing::Test {};
 using codecs = ::testing::Types<zvc<float>, zvc<bf16>, zvc<uint8_t>, rle<float>, quantize<float>, bitpack<uint32_t>,
                                 exponents<bf16>, deflate<float>, quantize_delta_huffman<float>, huffman<bf16>,
-                                zvc_rle_huffman<float>>;
+                                zvc_rle_huffman<float>, rows_zvc_huffman<bf16>>;
 TYPED_TEST_SUITE(kernels, codecs, codec_names);
 
 TYPED_TEST(kernels, encode_and_decode_as_the_host) {
@@ -39,24 +40,31 @@ TYPED_TEST(kernels, encode_and_decode_as_the_host) {
 }
 
 #if defined(TUCK_CUDAPTX)
-TYPED_TEST(kernels, cost_no_more_than_they_did) {
-  using T = value_t<TypeParam>;
-  const auto values = sample<TypeParam>::tensor((1 << 20) / sizeof(T), .6);
-  const auto codec = sample<TypeParam>::codec();
-  const int arch = cudaptx::target();
+// Budgets of the compiler and the architecture.
+struct cost_check {
   const std::string compiler = "nvcc " + std::to_string(__CUDACC_VER_MAJOR__) + "." +
                                std::to_string(__CUDACC_VER_MINOR__) + "." + std::to_string(__CUDACC_VER_BUILD__) +
-                               " sm_" + std::to_string(arch);
-  budgets file(TUCK_BUDGETS);
-  if (!file.has(compiler)) GTEST_SKIP() << "there are no budgets of " << compiler;
-  const auto check = [&](const std::string& name, const auto& call) {
+                               " sm_" + std::to_string(cudaptx::target());
+  budgets file{TUCK_BUDGETS};
+
+  bool has_none() const { return !file.has(compiler); }
+  // Of a tensor of 1 MiB.
+  void operator()(const std::string& name, const std::function<void()>& call) {
     call_cost cost = counted(1 << 20, call);
-    if (arch == 90) add_time(cost, call);
+    if (cudaptx::target() == 90) add_time(cost, call);
     std::printf("    %s: %.1f instructions", name.c_str(), cost.instructions);
     if (cost.microseconds != 0) std::printf(", %.2f us", cost.microseconds);
     std::printf("\n");
     if (const std::string wrong = file.check(compiler, name, cost); !wrong.empty()) ADD_FAILURE() << wrong;
-  };
+  }
+};
+
+TYPED_TEST(kernels, cost_no_more_than_they_did) {
+  using T = value_t<TypeParam>;
+  const auto values = sample<TypeParam>::tensor((1 << 20) / sizeof(T), .6);
+  const auto codec = sample<TypeParam>::codec();
+  cost_check check;
+  if (check.has_none()) GTEST_SKIP() << "there are no budgets of " << check.compiler;
   for (const bool checksums : {false, true}) {
     if (checksums && !std::is_same_v<TypeParam, zvc<float>>) break;  // they cost all codecs the same
     const std::string name = codec_names::GetName<TypeParam>(0) + (checksums ? "_checksums" : "");
@@ -82,6 +90,48 @@ template <codec C> void expect_batch(const C& codec) {
 }
 TEST(kernels_of_batches, encode_and_decode) { expect_batch(zvc<float>{}); }
 TEST(kernels_of_batches, prepass) { expect_batch(quantize<float>(error_bound::range_relative(1e-3))); }
+
+// A delta of the codec that knows the base.
+struct delta_calls {
+  using C = steps<bf16>;
+
+  explicit delta_calls(uint64_t count) : two(count, .02), frame(max_delta_bytes(C{}, count)), out(count) {}
+  outcome encode() const {
+    return queue.finish(encode_delta(C{}, values.all(), base.all(), frame.all(), queue.scratch(), queue.written(),
+                                     queue.stream));
+  }
+  outcome decode(const device_array<bf16>& to, bool chunk_by_chunk) const {
+    return queue.finish(decode_delta(C{}, frame.all(), base.all(), to.all(), queue.scratch(), queue.written(),
+                                     queue.stream, {chunk_by_chunk}));
+  }
+
+  two_tensors<bf16> two;
+  device_queue queue;
+  device_array<bf16> values{two.values, queue.stream}, base{two.base, queue.stream};
+  device_array<std::byte> frame;
+  device_array<bf16> out;
+};
+
+TEST(kernels_of_deltas, encode_and_decode_as_the_host) {
+  for_schedules(2, [] {
+    const delta_calls of(20000);
+    ASSERT_EQ(of.frame.download(of.encode().bytes, of.queue.stream), delta_of<steps<bf16>>(of.two));
+    for (const auto& [to, chunk_by_chunk] : {std::pair(&of.out, true), {&of.out, false}, {&of.base, false}}) {
+      ASSERT_EQ(of.decode(*to, chunk_by_chunk).code, status::ok);
+      ASSERT_TRUE(same_bits(to->download(of.queue.stream), of.two.values));
+    }
+  });
+}
+#if defined(TUCK_CUDAPTX)
+TEST(kernels_of_deltas, cost_no_more_than_they_did) {
+  const delta_calls of(1 << 19);
+  cost_check check;
+  if (check.has_none()) GTEST_SKIP() << "there are no budgets of " << check.compiler;
+  check("steps_bf16.encode_delta", [&] { EXPECT_TRUE(of.encode()); });
+  check("steps_bf16.decode_delta", [&] { EXPECT_TRUE(of.decode(of.out, false)); });
+  check("steps_bf16.decode_delta_in_one_pass", [&] { EXPECT_TRUE(of.decode(of.out, true)); });
+}
+#endif
 
 TEST(kernels_of_streams, inflate_batch) {
   const device_stream stream;

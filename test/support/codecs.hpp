@@ -240,7 +240,8 @@ std::vector<T> sample<quantize<T>>::tensor(uint64_t count, double sparsity, patt
   return values;
 }
 
-// Of a chain, as of its first stage; of differences, what has small ones.
+// Of a chain, as of its first stage; of differences, what has small ones; of rows, some that repeat but for a few
+// values.
 template <class... Stages> struct sample<chain<Stages...>> {
   using C = chain<Stages...>;
   using T = value_t<C>;
@@ -250,9 +251,13 @@ template <class... Stages> struct sample<chain<Stages...>> {
   // Parts are written one after the other, what a splitter keeps and the rest as two parts; they end anywhere.
   static constexpr double frame_sectors_filled = detail::takes_sides<typename C::last_stage> ? .74 : .85;
 
+  static constexpr uint32_t row = 97;
+
   static C codec() {
     if constexpr (C::lossy)
       return C(error_bound::absolute(0x1p-7));
+    else if constexpr (std::is_same_v<typename C::first_stage, rows<T>>)
+      return C(row);
     else
       return {};
   }
@@ -265,7 +270,11 @@ template <class... Stages> struct sample<chain<Stages...>> {
       for (T& value : values) value = __builtin_bit_cast(T, sum = static_cast<bits_t<T>>(sum + bits_of(value) % 61));
       return values;
     } else {
-      return sparse_tensor<T>(count, sparsity, how, seed);
+      auto values = sparse_tensor<T>(count, sparsity, how, seed);
+      if constexpr (std::is_same_v<typename C::first_stage, rows<T>>)
+        for (uint64_t i = row; i < count; ++i)
+          if (i / (4 * row) % 2 == 0 && i % 7 != 0) values[i] = values[i - row];
+      return values;
     }
   }
   static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return even_noise<T>(count, seed); }
