@@ -97,8 +97,8 @@ struct delta_calls {
 
   explicit delta_calls(uint64_t count) : two(count, .02), frame(max_delta_bytes(C{}, count)), out(count) {}
   outcome encode() const {
-    return queue.finish(encode_delta(C{}, values.all(), base.all(), frame.all(), queue.scratch(), queue.written(),
-                                     queue.stream));
+    return queue.finish(
+        encode_delta(C{}, values.all(), base.all(), frame.all(), queue.scratch(), queue.written(), queue.stream));
   }
   outcome decode(const device_array<bf16>& to, bool chunk_by_chunk) const {
     return queue.finish(decode_delta(C{}, frame.all(), base.all(), to.all(), queue.scratch(), queue.written(),
