@@ -240,8 +240,7 @@ std::vector<T> sample<quantize<T>>::tensor(uint64_t count, double sparsity, patt
   return values;
 }
 
-// Of a chain, as of its first stage; of differences, what has small ones; of rows, some that repeat but for a few
-// values.
+// Of a chain, as of its first stage; of differences, what has small ones; of rows, those that repeat most values.
 template <class... Stages> struct sample<chain<Stages...>> {
   using C = chain<Stages...>;
   using T = value_t<C>;
@@ -273,7 +272,7 @@ template <class... Stages> struct sample<chain<Stages...>> {
       auto values = sparse_tensor<T>(count, sparsity, how, seed);
       if constexpr (std::is_same_v<typename C::first_stage, rows<T>>)
         for (uint64_t i = row; i < count; ++i)
-          if (i / (4 * row) % 2 == 0 && i % 7 != 0) values[i] = values[i - row];
+          if (i % 7 != 0) values[i] = values[i - row];
       return values;
     }
   }
