@@ -129,7 +129,6 @@ TEST(kernels_of_deltas, cost_no_more_than_they_did) {
   if (check.has_none()) GTEST_SKIP() << "there are no budgets of " << check.compiler;
   check("steps_bf16.encode_delta", [&] { EXPECT_TRUE(of.encode()); });
   check("steps_bf16.decode_delta", [&] { EXPECT_TRUE(of.decode(of.out, false)); });
-  check("steps_bf16.decode_delta_in_one_pass", [&] { EXPECT_TRUE(of.decode(of.out, true)); });
 }
 #endif
 
