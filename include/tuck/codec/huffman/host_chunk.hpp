@@ -180,7 +180,7 @@ template <element T> class host_chunk {
     if (shape_.plain())
       std::memcpy(at, row, width * shape_.values);
     else
-      detail::vectorized([&] { host_planes(shape_).write(numbers_, at); });
+      detail::vectorized([&] { host_planes<value>(shape_).write(numbers_, at); });
     for (const uint32_t p : {flags_part, marks_part})
       if (!codes_part(p)) std::memcpy(to + 4 * (p == flags_part ? at_.flags : at_.marks), part(p), part_bytes(p));
     at = to + 4 * at_.tables;
@@ -264,7 +264,7 @@ template <element T> class host_chunk {
       std::memcpy(row, at, width * shape_.values);
       return true;
     }
-    detail::vectorized([&] { host_planes(shape_).add(at, numbers_); });
+    detail::vectorized([&] { host_planes<value>(shape_).add(at, numbers_); });
     convert([top = shape_.top()](value y, uint32_t e, bool zigzag) { return lanes::value(y, e, zigzag, top); },
             shape_.exponent(), shape_.zigzag());
     std::memcpy(row, numbers_, size_t{shape_.values} * width);
@@ -319,27 +319,31 @@ template <element T> class host_chunk {
       if (position[t] != (end += stream_bits_[t])) return false;
     return true;
   }
+  // Reads the first `count` values, a multiple of 4.
   void read_quads(const bits_in& in, uint32_t count, uint32_t* position) noexcept {
-    const uint32_t last = at_.streams - 1;
-    for (uint32_t i = 0; i < count; i += 4) {
-      uint32_t& bit = position[i / 4 & last];
-      uint64_t w = in.window(bit);
-      const uint32_t a = entry_[w >> (64 - max_length)];
-      w <<= a & 63;
-      const uint32_t b = entry_[w >> (64 - max_length)];
-      w <<= b & 63;
-      const uint32_t c = entry_[w >> (64 - max_length)];
-      w <<= c & 63;
-      const uint32_t d = entry_[w >> (64 - max_length)], used = (a + b + c + d) & 255;
-      if (used >= escape_mark) {
-        for (uint32_t k = i; k < i + 4; ++k) numbers_[k] = take_value(in, bit);
-        continue;
+    const uint32_t streams = at_.streams;
+    value* to = numbers_;
+    for (uint32_t left = count / 4; left != 0;) {
+      const uint32_t row = std::min(left, streams);
+      left -= row;
+      for (uint32_t t = 0; t < row; ++t, to += 4) {
+        uint64_t w = in.window(position[t]);
+        const auto next = [&] {
+          const uint32_t e = entry_[w >> (64 - max_length)];
+          w <<= e & 63;
+          return e;
+        };
+        const uint32_t a = next(), b = next(), c = next(), d = next(), used = (a + b + c + d) & 255;
+        if (used >= escape_mark) {
+          for (uint32_t k = 0; k < 4; ++k) to[k] = take_value(in, position[t]);
+          continue;
+        }
+        position[t] += used;
+        to[0] = static_cast<value>(a >> 8);
+        to[1] = static_cast<value>(b >> 8);
+        to[2] = static_cast<value>(c >> 8);
+        to[3] = static_cast<value>(d >> 8);
       }
-      bit += used;
-      numbers_[i] = static_cast<value>(a >> 8);
-      numbers_[i + 1] = static_cast<value>(b >> 8);
-      numbers_[i + 2] = static_cast<value>(c >> 8);
-      numbers_[i + 3] = static_cast<value>(d >> 8);
     }
   }
   value take_value(const bits_in& in, uint32_t& bit) const noexcept {
