@@ -65,16 +65,16 @@ template <class Value> class host_planes {
       const uint32_t n = std::min(values_ - first, block);
       const std::byte* const bytes = from + first;
       uint8_t upper[block + 8] = {};
-      for_planes_of_bits<const std::byte>(
-          from + stored * plane_bytes_[8], first, [&]<uint32_t K>(const std::byte* bits, uint32_t below) {
-            for (uint32_t i = 0; i < n; i += 8, bits += K) {
-              uint64_t packed = 0, of_eight;
-              std::memcpy(&packed, bits, K);
-              std::memcpy(&of_eight, upper + i, 8);
-              of_eight |= spread_bytes<K>(packed) << below;
-              std::memcpy(upper + i, &of_eight, 8);
-            }
-          });
+      for_planes_of_bits<const std::byte>(from + stored * plane_bytes_[8], first,
+                                          [&]<uint32_t K>(const std::byte* bits, uint32_t below) {
+                                            for (uint32_t i = 0; i < n; i += 8, bits += K) {
+                                              uint64_t packed = 0, of_eight;
+                                              std::memcpy(&packed, bits, K);
+                                              std::memcpy(&of_eight, upper + i, 8);
+                                              of_eight |= spread_bytes<K>(packed) << below;
+                                              std::memcpy(upper + i, &of_eight, 8);
+                                            }
+                                          });
       Value* const x = numbers + first;
       if (stored == 0)
         join<0>(x, n, upper, bytes);
