@@ -136,31 +136,18 @@ template <element T> class host_chunk {
 
   // Sets the head. Returns the words of the chunk.
   uint32_t measure() noexcept {
-    const auto entry = [](uint32_t slot, uint32_t l) { return slot >> (max_length - l) << 4 | l; };
+    const auto entry = [](uint32_t slot, uint32_t l) { return slot >> (max_length - l) << 6 | l; };
     if (shape_.codes_values()) {
-      std::fill_n(code_, symbols + 1, 0u);
+      std::fill_n(code_, symbols, no_code);
+      code_[symbols] = 0;  // of values behind the last one
       visit_codes(length_, symbols, [&](uint32_t s, uint32_t l, uint32_t slot) { code_[s] = entry(slot, l); });
-      escape_code_ = std::exchange(code_[escape], 0u);
+      escape_code_ = std::exchange(code_[escape], no_code);
     }
     for (const uint32_t p : {flags_part, marks_part})
       visit_codes(nibble_lengths_[p], nibbles,
                   [&](uint32_t s, uint32_t l, uint32_t slot) { nibble_code_[p][s] = entry(slot, l); });
-    uint8_t cost[symbols + 1];
-    for (uint32_t s = 0; s < symbols; ++s)
-      cost[s] = static_cast<uint8_t>(code_[s] == 0 ? (escape_code_ & 15) + shape_.escape_bits() : code_[s] & 15);
-    cost[symbols] = 0;  // behind the last value
     const uint32_t streams = at_.streams = shape_.has_streams() ? streams_of(shape_.find().directory + bits_ / 32) : 0;
-    const uint32_t last_stream = streams - 1;  // a mask, as all numbers of streams are powers of 2
-    std::fill_n(stream_bits_, streams, 0u);
-    if (shape_.codes_values())
-      for (uint32_t i = 0; i < shape_.values; i += 4)
-        stream_bits_[i / 4 & last_stream] +=
-            uint32_t{cost[symbol_[i]]} + cost[symbol_[i + 1]] + cost[symbol_[i + 2]] + cost[symbol_[i + 3]];
-    for (const uint32_t p : {flags_part, marks_part})
-      if (codes_part(p))
-        for (uint32_t i = 0; i < part_bytes(p); ++i)
-          stream_bits_[i / 4 & last_stream] +=
-              (nibble_code_[p][part(p)[i] & 15] & 15) + (nibble_code_[p][part(p)[i] >> 4] & 15);
+    detail::vectorized([&] { put_streams(); });
     uint32_t least = ~0u, most = 0;
     bits_ = 0;
     for (uint32_t t = 0; t < streams; ++t) {
@@ -180,7 +167,7 @@ template <element T> class host_chunk {
     if (shape_.plain())
       std::memcpy(at, row, width * shape_.values);
     else
-      detail::vectorized([&] { host_planes(shape_).write(numbers_, at); });
+      detail::vectorized([&] { host_planes<value>(shape_).write(numbers_, at); });
     for (const uint32_t p : {flags_part, marks_part})
       if (!codes_part(p)) std::memcpy(to + 4 * (p == flags_part ? at_.flags : at_.marks), part(p), part_bytes(p));
     at = to + 4 * at_.tables;
@@ -194,37 +181,40 @@ template <element T> class host_chunk {
     bit_writer directory(at);
     for (uint32_t t = 0; t < at_.streams; ++t) directory.put(stream_bits_[t] - shape_.least(), shape_.more());
     directory.finish();
-    bits_out out{scratch()};
-    detail::vectorized([&] {
-      for (uint32_t t = 0; t < at_.streams; ++t) put_stream(t, out);
-    });
-    out.finish();
     copy_reversed(scratch(), (bits_ + 31) / 32, to + 4 * size_t{at_.bits});
   }
-  void put_stream(uint32_t t, bits_out& out) noexcept {
+  // Writes all streams to scratch(), and sets the bits of each. Coding pays, so they are not larger than the row.
+  void put_streams() noexcept {
+    bits_out out{scratch()};
     const uint32_t step = 4 * at_.streams;
-    if (shape_.codes_values())
-      for (uint32_t i = 4 * t; i < shape_.values; i += step) {
-        const uint32_t a = code_[symbol_[i]], b = code_[symbol_[i + 1]], c = code_[symbol_[i + 2]],
-                       d = code_[symbol_[i + 3]];
-        if (const uint32_t bits = (a & 15) + (b & 15) + (c & 15) + (d & 15); a != 0 && b != 0 && c != 0 && d != 0) {
-          out.put(((uint64_t{a >> 4} << (b & 15) | b >> 4) << (c & 15) | c >> 4) << (d & 15) | d >> 4, bits);
-        } else {
-          for (uint32_t k = i; k < std::min(i + 4, shape_.values); ++k) put_value(k, out);
+    for (uint32_t t = 0; t < at_.streams; ++t) {
+      const std::byte* const begin = out.to;
+      const uint32_t before = out.fill;
+      if (shape_.codes_values())
+        for (uint32_t i = 4 * t; i < shape_.values; i += step) {
+          const uint32_t a = code_[symbol_[i]], b = code_[symbol_[i + 1]], c = code_[symbol_[i + 2]],
+                         d = code_[symbol_[i + 3]];
+          if (((a | b | c | d) & no_code) == 0)
+            out.put(joined(joined(joined(a >> 6, b), c), d), (a + b + c + d) & 63);
+          else
+            for (uint32_t k = i; k < std::min(i + 4, shape_.values); ++k) put_value(k, out);
         }
-      }
-    for (const uint32_t p : {flags_part, marks_part})
-      if (codes_part(p))
-        for (uint32_t i = 4 * t; i < part_bytes(p); i += step)
-          for (uint32_t k = i; k < std::min(i + 4, part_bytes(p)); ++k) {
-            const uint32_t a = nibble_code_[p][part(p)[k] & 15], b = nibble_code_[p][part(p)[k] >> 4];
-            out.put(uint64_t{a >> 4} << (b & 15) | b >> 4, (a & 15) + (b & 15));
-          }
+      for (const uint32_t p : {flags_part, marks_part})
+        if (codes_part(p))
+          for (uint32_t i = 4 * t; i < part_bytes(p); i += step)
+            for (uint32_t k = i; k < std::min(i + 4, part_bytes(p)); ++k) {
+              const uint32_t a = nibble_code_[p][part(p)[k] & 15], b = nibble_code_[p][part(p)[k] >> 4];
+              out.put(joined(a >> 6, b), (a + b) & 63);
+            }
+      stream_bits_[t] = static_cast<uint32_t>(8 * (out.to - begin)) + out.fill - before;
+    }
+    out.finish();
   }
+  static uint64_t joined(uint64_t codes, uint32_t entry) noexcept { return codes << (entry & 63) | entry >> 6; }
   void put_value(uint32_t i, bits_out& out) const noexcept {
     const uint32_t e = code_[symbol_[i]];
-    if (e != 0) return out.put(e >> 4, e & 15);
-    out.put(escape_code_ >> 4, escape_code_ & 15);
+    if (e != no_code) return out.put(e >> 6, e & 63);
+    out.put(escape_code_ >> 6, escape_code_ & 63);
     const uint64_t x = static_cast<word>(numbers_[i]) >> shape_.shift();
     const uint32_t bits = shape_.escape_bits();
     if (bits > 32) out.put(x >> 32, bits - 32);
@@ -264,7 +254,7 @@ template <element T> class host_chunk {
       std::memcpy(row, at, width * shape_.values);
       return true;
     }
-    detail::vectorized([&] { host_planes(shape_).add(at, numbers_); });
+    detail::vectorized([&] { host_planes<value>(shape_).add(at, numbers_); });
     convert([top = shape_.top()](value y, uint32_t e, bool zigzag) { return lanes::value(y, e, zigzag, top); },
             shape_.exponent(), shape_.zigzag());
     std::memcpy(row, numbers_, size_t{shape_.values} * width);
@@ -319,27 +309,31 @@ template <element T> class host_chunk {
       if (position[t] != (end += stream_bits_[t])) return false;
     return true;
   }
+  // Reads the first `count` values, a multiple of 4.
   void read_quads(const bits_in& in, uint32_t count, uint32_t* position) noexcept {
-    const uint32_t last = at_.streams - 1;
-    for (uint32_t i = 0; i < count; i += 4) {
-      uint32_t& bit = position[i / 4 & last];
-      uint64_t w = in.window(bit);
-      const uint32_t a = entry_[w >> (64 - max_length)];
-      w <<= a & 63;
-      const uint32_t b = entry_[w >> (64 - max_length)];
-      w <<= b & 63;
-      const uint32_t c = entry_[w >> (64 - max_length)];
-      w <<= c & 63;
-      const uint32_t d = entry_[w >> (64 - max_length)], used = (a + b + c + d) & 255;
-      if (used >= escape_mark) {
-        for (uint32_t k = i; k < i + 4; ++k) numbers_[k] = take_value(in, bit);
-        continue;
+    const uint32_t streams = at_.streams;
+    value* to = numbers_;
+    for (uint32_t left = count / 4; left != 0;) {
+      const uint32_t row = std::min(left, streams);
+      left -= row;
+      for (uint32_t t = 0; t < row; ++t, to += 4) {
+        uint64_t w = in.window(position[t]);
+        const auto next = [&] {
+          const uint32_t e = entry_[w >> (64 - max_length)];
+          w <<= e & 63;
+          return e;
+        };
+        const uint32_t a = next(), b = next(), c = next(), d = next(), used = (a + b + c + d) & 255;
+        if (used >= escape_mark) {
+          for (uint32_t k = 0; k < 4; ++k) to[k] = take_value(in, position[t]);
+          continue;
+        }
+        position[t] += used;
+        to[0] = static_cast<value>(a >> 8);
+        to[1] = static_cast<value>(b >> 8);
+        to[2] = static_cast<value>(c >> 8);
+        to[3] = static_cast<value>(d >> 8);
       }
-      bit += used;
-      numbers_[i] = static_cast<value>(a >> 8);
-      numbers_[i + 1] = static_cast<value>(b >> 8);
-      numbers_[i + 2] = static_cast<value>(c >> 8);
-      numbers_[i + 3] = static_cast<value>(d >> 8);
     }
   }
   value take_value(const bits_in& in, uint32_t& bit) const noexcept {
@@ -354,7 +348,8 @@ template <element T> class host_chunk {
   uint32_t bits_ = 0, stream_bits_[max_streams];
   uint8_t length_[symbols] = {}, nibble_lengths_[2][nibbles] = {};
   uint8_t symbol_[max_values + 3];
-  // Code << 4 | length, or 0 for symbols without a code, and for the escape.
+  // Code << 6 | length, or no_code for symbols without a code, and for the escape.
+  static constexpr uint32_t no_code = 1u << 31;
   uint32_t code_[symbols + 1], escape_code_ = 0, nibble_code_[2][nibbles];
   uint16_t entry_[slots], nibble_entry_[2][1u << nibble_length];
   // The parts, and before them the string of side streams. After each there is capacity for padding.

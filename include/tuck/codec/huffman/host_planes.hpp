@@ -24,85 +24,105 @@ template <uint32_t K> constexpr uint64_t spread_bytes(uint64_t x) noexcept {
   return (x | x << (8 - K)) & 0x0101010101010101u * ((1u << K) - 1);
 }
 
-// Rests are converted in blocks of values, by loops that compilers vectorise.
-class host_planes {
+// Rests are converted in blocks of values, by loops that compilers vectorise: nothing that they use is in memory that
+// they might write to.
+template <class Value> class host_planes {
  public:
-  explicit host_planes(const shape& s) noexcept : s_(s) {}
+  explicit host_planes(const shape& s) noexcept
+      : values_(s.values), shift_(s.shift()), first_byte_(s.dropped()), whole_(shift_ / 8), partial_(shift_ % 8) {
+    for (const uint32_t k : {1u, 2u, 4u, 8u}) plane_bytes_[k] = 4 * size_t{s.plane_words(k)};
+  }
 
   // Writes the rests of numbers to zeroed memory.
-  template <class Value> void write(const Value* numbers, std::byte* to) const noexcept {
-    for (uint32_t first = 0; first < s_.values; first += block) {
-      const uint32_t n = std::min(s_.values - first, block);
-      const Value* const x = numbers + first;
-      uint8_t upper[block];
-      if (partial() != 0)
-        for (uint32_t i = 0; i < n; ++i) upper[i] = static_cast<uint8_t>(x[i] >> 8 * whole());
-      std::memset(upper + n, 0, (0 - n) % 8);
+  void write(const Value* numbers, std::byte* to) const noexcept {
+    const uint32_t upper_shift = 8 * whole_;
+    for (uint32_t first = 0; first < values_; first += block) {
+      const uint32_t n = std::min(values_ - first, block);
+      const Value* const __restrict x = numbers + first;
       std::byte* plane = to;
-      for (uint32_t b = s_.dropped(); b < whole(); ++b, plane += 4 * size_t{s_.plane_words(8)})
-        for (uint32_t i = 0; i < n; ++i) plane[first + i] = static_cast<std::byte>(x[i] >> 8 * b);
-      plane = write_bits<4>(upper, first, n, plane);
-      plane = write_bits<2>(upper, first, n, plane);
-      write_bits<1>(upper, first, n, plane);
+      for (uint32_t b = first_byte_; b < whole_; ++b, plane += plane_bytes_[8]) {
+        std::byte* const __restrict out = plane + first;
+        for (uint32_t i = 0; i < n; ++i) out[i] = static_cast<std::byte>(x[i] >> 8 * b);
+      }
+      if (partial_ == 0) continue;
+      uint8_t upper[block];
+      for (uint32_t i = 0; i < n; ++i) upper[i] = static_cast<uint8_t>(x[i] >> upper_shift);
+      std::memset(upper + n, 0, (0 - n) % 8);
+      for_planes_of_bits<std::byte>(plane, first, [&]<uint32_t K>(std::byte* bits, uint32_t below) {
+        for (uint32_t i = 0; i < n; i += 8, bits += K) {
+          uint64_t of_eight;
+          std::memcpy(&of_eight, upper + i, 8);
+          of_eight = squeeze_bytes<K>(of_eight >> below);
+          std::memcpy(bits, &of_eight, K);
+        }
+      });
     }
   }
   // Moves symbols up and adds their rests.
-  template <class Value> void add(const std::byte* from, Value* numbers) const noexcept {
-    const uint32_t shift = s_.shift();
-    for (uint32_t first = 0; first < s_.values; first += block) {
-      const uint32_t n = std::min(s_.values - first, block);
+  void add(const std::byte* from, Value* numbers) const noexcept {
+    const uint32_t stored = whole_ - first_byte_;  // planes of bytes
+    for (uint32_t first = 0; first < values_; first += block) {
+      const uint32_t n = std::min(values_ - first, block);
+      const std::byte* const bytes = from + first;
+      uint8_t upper[block + 8] = {};
+      for_planes_of_bits<const std::byte>(from + stored * plane_bytes_[8], first,
+                                          [&]<uint32_t K>(const std::byte* bits, uint32_t below) {
+                                            for (uint32_t i = 0; i < n; i += 8, bits += K) {
+                                              uint64_t packed = 0, of_eight;
+                                              std::memcpy(&packed, bits, K);
+                                              std::memcpy(&of_eight, upper + i, 8);
+                                              of_eight |= spread_bytes<K>(packed) << below;
+                                              std::memcpy(upper + i, &of_eight, 8);
+                                            }
+                                          });
       Value* const x = numbers + first;
-      for (uint32_t i = 0; i < n; ++i) x[i] = static_cast<Value>(uint64_t{x[i]} << shift);
-      const std::byte* plane = from;
-      for (uint32_t b = s_.dropped(); b < whole(); ++b, plane += 4 * size_t{s_.plane_words(8)})
+      if (stored == 0)
+        join<0>(x, n, upper, bytes);
+      else if (stored == 1)
+        join<1>(x, n, upper, bytes);
+      else
+        join<2>(x, n, upper, bytes);
+      for (uint32_t p = 2; p < stored; ++p) {
+        const std::byte* const plane = bytes + p * plane_bytes_[8];
+        const uint32_t up = 8 * (first_byte_ + p);
         for (uint32_t i = 0; i < n; ++i)
-          x[i] = static_cast<Value>(x[i] | uint64_t{static_cast<uint8_t>(plane[first + i])} << 8 * b);
-      if (partial() == 0) continue;
-      uint8_t upper[block] = {};
-      plane = add_bits<4>(plane, first, n, upper);
-      plane = add_bits<2>(plane, first, n, upper);
-      add_bits<1>(plane, first, n, upper);
-      for (uint32_t i = 0; i < n; ++i) x[i] = static_cast<Value>(x[i] | uint64_t{upper[i]} << 8 * whole());
+          x[i] = static_cast<Value>(x[i] | uint64_t{static_cast<uint8_t>(plane[i])} << up);
+      }
     }
   }
 
  private:
   static constexpr uint32_t block = 512;
+  using word = std::conditional_t<sizeof(Value) == 8, uint64_t, uint32_t>;
 
-  uint32_t whole() const noexcept { return s_.shift() / 8; }  // bytes
-  uint32_t partial() const noexcept { return s_.shift() % 8; }
-  // The bits of the partial byte that are below those of the plane of K bits.
-  template <uint32_t K> uint32_t below() const noexcept { return partial() & (8 - 2 * K); }
-
-  template <uint32_t K>
-  std::byte* write_bits(const uint8_t* upper, uint32_t first, uint32_t n, std::byte* plane) const noexcept {
-    if ((partial() & K) == 0) return plane;
-    uint8_t packed[block / 8 * K];
-    for (uint32_t i = 0; i < n; i += 8) {
-      uint64_t x;
-      std::memcpy(&x, upper + i, 8);
-      x = squeeze_bytes<K>(x >> below<K>());
-      std::memcpy(packed + i / 8 * K, &x, K);
+  // The same for the partial byte and the first Planes planes of bytes.
+  template <uint32_t Planes>
+  void join(Value* __restrict x, uint32_t n, const uint8_t* __restrict upper, const std::byte* low) const noexcept {
+    const uint32_t shift = shift_, up = 8 * whole_ % (8 * sizeof(word)), at = 8 * first_byte_ % (8 * sizeof(word));
+    const std::byte* const __restrict a = low;
+    const std::byte* const __restrict b = low + plane_bytes_[8];
+    for (uint32_t i = 0; i < n; ++i) {
+      word y = word{x[i]} << shift | word{upper[i]} << up;
+      if (Planes > 0) y |= word{static_cast<uint8_t>(a[i])} << at;
+      if (Planes > 1) y |= word{static_cast<uint8_t>(b[i])} << at << 8;
+      x[i] = static_cast<Value>(y);
     }
-    std::memcpy(plane + first / 8 * K, packed, ceil_div(n * K, 8u));
-    return plane + 4 * size_t{s_.plane_words(K)};
   }
-  template <uint32_t K>
-  const std::byte* add_bits(const std::byte* plane, uint32_t first, uint32_t n, uint8_t* upper) const noexcept {
-    if ((partial() & K) == 0) return plane;
-    uint8_t packed[block / 8 * K];
-    std::memcpy(packed, plane + first / 8 * K, ceil_div(n * K, 8u));
-    for (uint32_t i = 0; i < n; i += 8) {
-      uint64_t bits = 0, x;
-      std::memcpy(&bits, packed + i / 8 * K, K);
-      std::memcpy(&x, upper + i, 8);
-      x |= spread_bytes<K>(bits) << below<K>();
-      std::memcpy(upper + i, &x, 8);
-    }
-    return plane + 4 * size_t{s_.plane_words(K)};
+  // Calls f<K>(bits of the values from `first` on, the lower bits of the partial byte) for its planes, which begin at
+  // `plane`. Their padding has room for eight values at a time.
+  template <class Byte, class F> void for_planes_of_bits(Byte* plane, uint32_t first, const F& f) const noexcept {
+    const auto one = [&]<uint32_t K>() {
+      if ((partial_ & K) == 0) return;
+      f.template operator()<K>(plane + first / 8 * K, partial_ & (8 - 2 * K));
+      plane += plane_bytes_[K];
+    };
+    one.template operator()<4>();
+    one.template operator()<2>();
+    one.template operator()<1>();
   }
 
-  const shape& s_;
+  uint32_t values_, shift_, first_byte_, whole_, partial_;
+  size_t plane_bytes_[9] = {};  // of planes of 1, 2, 4 and 8 bits
 };
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format
