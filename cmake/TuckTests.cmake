@@ -87,10 +87,10 @@ function(tuck_skip_all reason)
   tuck_add_check()
 endfunction()
 
-# Runs all tests, when these targets are built. tuck_test_bounds: -DLEAST= and -DMOST= for RunTests.cmake.
+# Runs all tests, when these targets are built. tuck_least_tests: -DLEAST= for RunTests.cmake.
 function(tuck_add_check)
   add_custom_target(check
-    COMMAND ${CMAKE_COMMAND} ${tuck_test_bounds} -P ${PROJECT_SOURCE_DIR}/cmake/RunTests.cmake
+    COMMAND ${CMAKE_COMMAND} ${tuck_least_tests} -P ${PROJECT_SOURCE_DIR}/cmake/RunTests.cmake
     WORKING_DIRECTORY ${PROJECT_BINARY_DIR}
     USES_TERMINAL
     COMMENT "Tests")
