@@ -77,5 +77,6 @@ std::optional<int> processors_of_device();
 std::span<const experiment> codec_experiments();
 std::span<const experiment> latency_experiments();
 std::span<const experiment> link_experiments();
+std::span<const experiment> machine_experiments();  // none on the simulator, which has no latencies
 
 }  // namespace tuck::bench

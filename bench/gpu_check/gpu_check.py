@@ -96,9 +96,6 @@ def show_list():
     print("Steps, and the seconds that each may take at most:")
     for step in steps.STEPS:
         print(f"  {step.name:<26} {step.seconds:4.0f}  {step.what}{' (GPU only)' if step.gpu_only else ''}")
-    print("\nNot there, for want of such kernels:")
-    for what, why in steps.NOT_THERE:
-        print(f"  {what}:\n      {why}")
 
 
 # -- the programs --------------------------------------------------------------------------------------------------
@@ -184,7 +181,6 @@ def open_report(options, path, found, first_steps):
     else:
         report = reports.fresh(found, options.minutes, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                                options.counts)
-        report["not_there"] = [{"what": what, "why": why} for what, why in steps.NOT_THERE]
         report["steps"] = first_steps
     chosen = options.predictions or (PREDICTIONS if found["gpu"] and "predictions" not in report else None)
     if chosen:

@@ -18,7 +18,7 @@ constexpr uint64_t size_unit = 64 << 10;
 
 std::vector<experiment> all_experiments() {
   std::vector<experiment> all;
-  for (const auto& some : {link_experiments(), codec_experiments(), latency_experiments()})
+  for (const auto& some : {link_experiments(), codec_experiments(), latency_experiments(), machine_experiments()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }

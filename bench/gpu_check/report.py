@@ -129,8 +129,8 @@ def figures_of(report, name):
 def summary(report):
     parts = [head(report), steps_table(report)]
     if report["environment"]["kernels"] == "gpu":
-        tables = (goals_table, machine_table, phases_table, blocks_in_time_table, copy_table, sweep_table,
-                  chunks_table, parts_table, swap_table, blocks_table, latency_table)  # fmt: skip
+        tables = (goals_table, machine_table, copy_table, sweep_table, chunks_table, swap_table, blocks_table,
+                  latency_table)  # fmt: skip
         parts += [bounds.line(report["bounds"]), *(make(report) for make in tables), model_table(report)]
     else:
         parts.append("No GPU has run this: there are no speeds here.\n")
@@ -229,21 +229,6 @@ def machine_table(report):
                  ("what", "instructions", "latency", "each", "bytes", "of asked"), rows)
 
 
-def phases_table(report):
-    rows = [(r["codec"], r["operation"], f"{r['file']}:{r['line']}", r["clocks"], number(r["waited_clocks"], 0))
-            for r in figures_of(report, "phases")]
-    return table("One chunk alone: clocks from barrier to barrier, but those in scans, and those waited at it",
-                 ("codec", "", "until", "clocks", "waited"), rows)
-
-
-def blocks_in_time_table(report):
-    rows = [(r["codec"], r["round"], r["chunks"],
-             *(" ".join(number(r[f"{what}_{which}_us"], 1) for which in ("first", "median", "last"))
-               for what in ("ticket", "size", "offset", "end"))) for r in figures_of(report, "blocks")]
-    return table("Rounds of chunks at 256 MiB: microseconds from the first ticket (first, median, last block)",
-                 ("codec", "round", "chunks", "ticket", "size", "offset", "end"), rows)
-
-
 def model_table(report):
     rows = [(predictions.name(row), number(row["sparsity"]), number(row["median_seconds"] * 1e6, 1),
              number(seconds * 1e6, 1), number(seconds / row["median_seconds"]))
@@ -260,15 +245,6 @@ def chunks_table(report):
         cells.setdefault(at, {})[r["chunk_bytes"]] = number(r["R"])
     rows = [(*at, ", ".join(f"{size >> 10} KiB {r}" for size, r in by_size.items())) for at, by_size in cells.items()]
     return table("R by the size of chunks", ("codec", "type", "", "zeros", "bound", "R"), rows)
-
-
-def parts_table(report):
-    rows = [("look-back", f"chunks of {r['chunk_bytes']} B: {number(r['chunks_per_us'], 0)} a us", r)
-            for r in figures_of(report, "experiment/look_back")]
-    rows += [("block coder", f"{r['threads']} threads", r) for r in figures_of(report, "experiment/threads")]
-    rows += [("call", r["what"], r) for r in figures_of(report, "experiment/ablation")]
-    return table("What encoding by ZVC is made of", ("part", "", "zeros", "R"),
-                 [(part, what, number(r["sparsity"]), number(r["R"])) for part, what, r in rows])
 
 
 def swap_table(report):
