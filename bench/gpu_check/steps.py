@@ -56,7 +56,6 @@ SECOND_HALF = (
     Step("ncu", "Nsight Compute on the two kernels of the least R", 40, measurements.work_ncu, gpu_only=True,
          program="tuck-bench"),
     sanitizer("memcheck", 25), sanitizer("synccheck", 25),
-    experiment("chunks", "each codec at six sparsities, by chunk size", 80, worst("R")),
     experiment("blocks", "swapping out by 1 to 64 blocks, alone and beside a kernel", 25, worst("of_link")),
     Step("sweep", "tuck-bench --quick", 30, measurements.work_sweep, program="tuck-bench"),
     Step("peers", "nvCOMP, where it was found, and CUB beside", 30, measurements.work_peers, gpu_only=True,
