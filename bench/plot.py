@@ -2,8 +2,7 @@
 """Draws what tuck-bench measured, as PNG and SVG: plot.py RESULTS.json [--out DIR] [--link GB/s] [--only NAME ...].
 
 For the host and the GPU each: throughput and ratio against sparsity, throughput against size, the codec to swap with
-over a link, and ratio against throughput; of counted kernels the instructions by codec, beside what they are to come
-to. Sizes are bytes, times seconds, throughputs 1e9 bytes of the raw tensor a
+over a link, and ratio against throughput. Sizes are bytes, times seconds, throughputs 1e9 bytes of the raw tensor a
 second. Exits with 0 if it made a plot, 1 if there is nothing to draw, 2 if it cannot read or write a file.
 """
 
@@ -28,7 +27,7 @@ except ImportError as error:
 from plotting.page import FONT, GREY, INK, LEFT, LOOK, PALE, WIDTH
 from plotting.page import draw_lines, lightness, page, panel, place_legend, place_names, scale, stack, wrap
 from plotting.results import NONE, BadFile, Results, TooLittle
-from plotting.results import densest, duration, front, human, point, read, read_aims, series, shares, swaps
+from plotting.results import densest, duration, front, human, point, read, series, shares, swaps
 
 LINK = {"host": 1.25, "gpu": 25.0}  # GB/s: 10 GbE, PCIe 4.0 x16 as it comes out
 SMALL = 64 * 1024  # bytes: up to here the call itself may be most of the time
@@ -226,49 +225,7 @@ def between(a, b, t):
     return a[0] ** (1 - t) * b[0] ** t, a[1] ** (1 - t) * b[1] ** t
 
 
-def plot_instructions(results, title):
-    aims = read_aims()
-    counted = {(r.operation, r.codec, r.type, r.pattern, round(r.sparsity or 0, 9)): r for r in results.counted}
-    shown = sorted({at[1:] for at in counted if at[0] != "copy" and (at in aims or (at[2:] == ("f32", "sums", 0.6)))},
-                   key=lambda at: min(counted[way, *at].instructions_per_128_bytes for way in ("encode", "decode")
-                                      if (way, *at) in counted), reverse=True)  # fmt: skip
-    if not shown:
-        raise TooLittle("needs counts of a codec on sums, f32 at sparsity 0.6, or of one that has an aim")
-    left, width, height = 2.75, 2.95, max(0.25 * len(shown), 1)
-    fig = page(height + 1.95, title("Warp instructions for 128 bytes of the raw tensor"),
-               "counted, not measured, by codec, type and share of zeros; a line to what each is to come to", results)
-    copies = [r.instructions_per_128_bytes for r in results.counted if r.operation == "copy"][-1:]
-    known = [r.instructions_per_128_bytes for r in results.counted] + [aims[at] for at in aims if at in counted]
-    for i, way in enumerate(("encode", "decode")):
-        ax = panel(fig, way, left + i * (width + 0.2), 1.15, width, height)
-        draw_instructions(ax, way, shown, counted, aims, results.styles)
-        scale(ax.xaxis, [min(2, *known), *known], always_log=True)
-        ax.set_ylim(-0.6, len(shown) - 0.4)
-        ax.set_xlabel("warp instructions", fontsize=FONT)
-        for copy in copies:
-            ax.axvline(copy, color=INK, linewidth=0.8)
-    fig.axes[0].set_yticks(range(len(shown)), [" ".join((c, t, f"{s:.0%}" + " in runs" * (p == "runs")))
-                                               for c, t, p, s in shown])
-    fig.axes[1].set_yticks(range(len(shown)), [])
-    place_legend(fig, [marker_of("counted", "o", INK), marker_of("aim", "D", "white"),
-                       *(Line2D([], [], color=INK, linewidth=0.8, label="a copy") for _ in copies)], 3)
-    return fig
-
-
-def draw_instructions(ax, way, shown, counted, aims, styles):
-    for y, at in enumerate(shown):
-        row, aim = counted.get((way, *at)), aims.get((way, *at))
-        colour = styles[False, at[0]]["color"]
-        if row and aim:
-            ax.plot([aim, row.instructions_per_128_bytes], [y, y], color=colour, linewidth=1.2, alpha=0.5)
-        if row:
-            ax.plot(row.instructions_per_128_bytes, y, marker="o", color=colour, markersize=6, zorder=4)
-        if aim:
-            ax.plot(aim, y, marker="D", color=colour, markerfacecolor="white", markersize=5.5, zorder=3)
-
-
 PLOTS = {"sparsity": plot_sparsity, "size": plot_size, "break-even": plot_break_even, "pareto": plot_pareto}
-COUNTED = {"instructions": plot_instructions}
 
 
 def save(fig, stem):
@@ -287,15 +244,12 @@ def save(fig, stem):
 
 def make(options, results):
     """Saves what there is to draw of one place, a file a pattern, and gives how many plots that were."""
-    made, plots = 0, COUNTED if results.counted else PLOTS
-    patterns = {None: results} if results.counted else results.by_pattern()
-    for name in options.only or plots:
-        if name not in plots:
-            continue
+    made, patterns = 0, results.by_pattern()
+    for name in options.only or PLOTS:
         stem, absent, drawn = f"{name}-{results.where}", {}, 0
         for pattern, of in patterns.items():
             try:
-                fig = plots[name](of, lambda text: f"{options.title}: {text}" if options.title else text)
+                fig = PLOTS[name](of, lambda text: f"{options.title}: {text}" if options.title else text)
                 save(fig, options.out / (f"{stem}-{pattern}" if drawn else stem))
                 drawn += 1
             except TooLittle as error:
@@ -322,8 +276,8 @@ def parse_arguments():
     parser.add_argument("results", metavar="RESULTS.json", help="what tuck-bench wrote")
     parser.add_argument("--out", metavar="DIR", type=Path, default=Path("."), help="where the plots go (default: here)")
     parser.add_argument("--link", metavar="GB/s", type=link_rate, help="of break-even (default: host 1.25, gpu 25)")
-    parser.add_argument("--only", metavar="NAME", nargs="+", choices=PLOTS | COUNTED,
-                        help=f"some of {', '.join(PLOTS | COUNTED)}")
+    parser.add_argument("--only", metavar="NAME", nargs="+", choices=PLOTS,
+                        help=f"some of {', '.join(PLOTS)}")
     parser.add_argument("--type", help="element type to draw (default: f32, or that with most rows)")
     parser.add_argument("--title", metavar="TEXT", help="put before each title")
     return parser.parse_args()
@@ -339,10 +293,10 @@ def main():
             results = Results(environment, rows, where, options.link or LINK.get(where), options.type)
             if others := ", ".join(sorted(str(t) for t in results.types if t != results.type)):
                 complain(f"plots of {where} are of {results.type}; --type takes {others}")
-            if results.rows or results.counted:
+            if results.rows:
                 made += make(options, results)
             else:
-                complain(f"no plots of {where}: no row of it has a time or counts")
+                complain(f"no plots of {where}: no row of it has a time")
     except BadFile as error:
         complain(f"{options.results}: {error}")
         return 2

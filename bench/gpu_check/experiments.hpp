@@ -1,5 +1,5 @@
-// What tuck-bench does not measure: codecs by other launch options than the default ones, short calls, links. An
-// experiment hands on a record for each point that it has measured, and compares what comes back with what went in.
+// What tuck-bench does not measure: links, short calls, and the machine. An experiment hands on a record for each point
+// that it has measured, and compares what comes back with what went in.
 #pragma once
 
 #include "bench/micro/device.hpp"
@@ -40,13 +40,6 @@ class record {
         .add("cv", time.cv)
         .add("gb_per_s", static_cast<double>(raw_bytes) / time.median * 1e-9);
   }
-  // And R, the time of a copy of as many bytes, run in turn, over the median.
-  record& add_cost(const device_cost& cost, uint64_t raw_bytes) {
-    add_times(cost.seconds, raw_bytes).add("moved_per_byte", cost.moved_bytes / static_cast<double>(raw_bytes));
-    if (cost.seconds.empty()) return add_nothing("R");
-    return add("R", statistics_of(cost.copy_seconds).median / statistics_of(cost.seconds).median);
-  }
-
   std::string text() const { return text_ + "}"; }
 
  private:
@@ -74,8 +67,8 @@ struct experiment {
 bool kernels_are_simulated();
 std::optional<int> processors_of_device();
 
-std::span<const experiment> codec_experiments();
 std::span<const experiment> latency_experiments();
 std::span<const experiment> link_experiments();
+std::span<const experiment> machine_experiments();  // none on the simulator, which has no latencies
 
 }  // namespace tuck::bench

@@ -30,7 +30,6 @@ CARRIED = HERE.parent if (HERE.parent / "bin").is_dir() else None  # a build's f
 ROOT = HERE.parents[1]
 RESULTS = ROOT / "bench" / "results"
 DATA = CARRIED / "data" if CARRIED else ROOT / "examples" / "data"
-COUNTS = HERE / "ptx-counts.json" if CARRIED else RESULTS / "ptx-counts.json"
 PREDICTIONS = max((HERE if CARRIED else RESULTS).glob("model-today-*.json"), default=None)
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 BUILD_LIMIT = 4 * 3600  # seconds: fat binaries on two cores take hours
@@ -78,12 +77,9 @@ def parse_arguments(arguments):
     parser.add_argument("--recordings", metavar="DIR", type=Path,
                         help="dense tensors to measure besides, as weights_bf16.npy and keys_f8e4m3.npy: the type is "
                              "the last part of the name")
-    parser.add_argument("--counts", metavar="FILE", type=Path, default=COUNTS,
-                        help="what tuck-bench --where ptx wrote, for the bound beside each R "
-                             "(default: bench/results/ptx-counts.json)")
     parser.add_argument("--only", metavar="STEP,...", type=lambda text: [s for s in text.split(",") if s], default=[],
                         help="only these steps or groups of them, as test or sanitizer/memcheck, done or not")
-    parser.add_argument("--list", action="store_true", help="say what there is to do and what there is not, and stop")
+    parser.add_argument("--list", action="store_true", help="say what there is to do, and stop")
     options = parser.parse_args(arguments)
     if options.recordings is not None and not any(options.recordings.glob("*.npy")):
         parser.error(f"--recordings {options.recordings} is no folder with .npy files")
@@ -96,9 +92,6 @@ def show_list():
     print("Steps, and the seconds that each may take at most:")
     for step in steps.STEPS:
         print(f"  {step.name:<26} {step.seconds:4.0f}  {step.what}{' (GPU only)' if step.gpu_only else ''}")
-    print("\nNot there, for want of such kernels:")
-    for what, why in steps.NOT_THERE:
-        print(f"  {what}:\n      {why}")
 
 
 # -- the programs --------------------------------------------------------------------------------------------------
@@ -182,9 +175,7 @@ def open_report(options, path, found, first_steps):
     if options.resume:
         report = reports.read(path, found)
     else:
-        report = reports.fresh(found, options.minutes, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                               options.counts)
-        report["not_there"] = [{"what": what, "why": why} for what, why in steps.NOT_THERE]
+        report = reports.fresh(found, options.minutes, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
         report["steps"] = first_steps
     chosen = options.predictions or (PREDICTIONS if found["gpu"] and "predictions" not in report else None)
     if chosen:
@@ -340,7 +331,6 @@ def conclude(path, report):
     made = [step["result"] for step in report["steps"]]
     counts = ", ".join(f"{made.count(result)} {result}" for result in reports.RESULTS)
     print(predictions.errors(report), end="")
-    print(f"\n{reports.goals_table(report)}\n" if report["environment"]["kernels"] == "gpu" else "", end="")
     print(f"{counts}\nresults: {path}\nsummary: {path.with_suffix('.txt')}\nlogs:    {logs_of(path)}")
     if not report["complete"]:
         print(f"Not complete: --resume {path} goes on with the rest.")

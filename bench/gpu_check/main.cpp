@@ -18,7 +18,7 @@ constexpr uint64_t size_unit = 64 << 10;
 
 std::vector<experiment> all_experiments() {
   std::vector<experiment> all;
-  for (const auto& some : {link_experiments(), codec_experiments(), latency_experiments()})
+  for (const auto& some : {link_experiments(), latency_experiments(), machine_experiments()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }
@@ -38,7 +38,7 @@ void describe() {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Measures tuck on a GPU where tuck-bench does not: options, links, short calls.", "tuck-experiments");
+  CLI::App app("Measures a GPU where tuck-bench does not: links, short calls, latencies.", "tuck-experiments");
   std::vector<std::string> names;
   std::string size = "64MiB";
   double seconds = .1;

@@ -11,22 +11,17 @@ SMALL = "64KiB"  # of tensors on the simulator
 
 
 def work_experiment(name, size, read, place):
-    """An experiment of tuck-experiments."""
-    ran = take_points(place, "tuck-experiments", name, "--size", SMALL if place.simulated else size)
-    return concluded(place, [ran], read, "point")
-
-
-def take_points(place, program, *words):
-    """Runs a program that prints a line of JSON for each point. What it printed is kept, however it ends."""
+    """An experiment of tuck-experiments, which prints a line of JSON for each point. They are kept, however it ends."""
     begin = place.log.stat().st_size if place.log.exists() else 0
     try:
-        return place.run([place.program(program), *words])
+        ran = place.run([place.program("tuck-experiments"), name, "--size", SMALL if place.simulated else size])
     finally:
         with open(place.log, "rb") as log:
             log.seek(begin)
             printed = log.read().decode("utf-8", "replace").splitlines()
         place.figures.extend(json.loads(line) for line in printed
                              if line.startswith('{"experiment"') and line.endswith("}"))  # fmt: skip
+    return concluded(place, [ran], read, "point")
 
 
 def concluded(place, ran, read, what):
@@ -51,10 +46,6 @@ def read_worst(figure, records):
     worst = min((r for r in records if r.get(figure) is not None), key=lambda r: r[figure])
     what = " ".join(str(worst[key]) for key in ("codec", "type", "path", "operation", "what") if key in worst)
     return f"least {figure.replace('_', ' ')}: {worst[figure]:.2f} ({what} at {worst['sparsity']:g} of zeros)"
-
-
-def read_best(figure, records):
-    return f"at most {max(r[figure] for r in records if r.get(figure) is not None):.2f} {figure.replace('_', ' ')}"
 
 
 def read_shortest(records):
@@ -135,37 +126,9 @@ def work_ans(place):
     return concluded(place, bench_each(place, runs), lambda rows: "", "row")
 
 
-def work_trace(what, read, place):
-    """What tuck-trace notes from inside kernels."""
-    size = ["--size", SMALL] if place.simulated else []
-    ran = []
-    for codec in TRACED[what]:
-        raw = ["--raw", place.log.with_suffix(f".{codec}.csv")] if what == "blocks" and not place.simulated else []
-        if ran and place.seconds_left() < 1:
-            break  # the last one was cut off
-        ran.append(take_points(place, "tuck-trace", what, *codec.split(), *size, *raw))
-    return concluded(place, ran, read, "point")
-
-
-TRACED = {"machine": [""], "phases": ["huffman", "zvc+rle+huffman", "deflate", "quantize"],
-          "blocks": ["quantize", "bitpack", "zvc"]}  # fmt: skip
-
-
 def read_machine(records):
     of = {r["what"]: r.get("latency_clocks") for r in records}
     return ", ".join(f"{what} {of[what]:.0f}" for what in ("shared_load", "load, second level", "load, DRAM"))
-
-
-def read_phases(records):
-    sums = {}
-    for r in records:
-        sums[r["codec"], r["operation"]] = sums.get((r["codec"], r["operation"]), 0) + r["clocks"]
-    return ", ".join(f"{codec} {way} {clocks}" for (codec, way), clocks in sums.items()) + " clocks"
-
-
-def read_blocks(records):
-    ends = {r["codec"]: r["end_last_us"] for r in records}
-    return ", ".join(f"{codec} {end:.0f} us" for codec, end in ends.items())
 
 
 def large(row):

@@ -5,32 +5,19 @@ import os
 import tempfile
 from pathlib import Path
 
-import bounds
 import predictions
 
 SCHEMA = "tuck-gpu-check/1"
 IDENTITY = {"gpu": "GPU", "commit": "commit", "programs": "set of programs"}
 RESULTS = ("ok", "FAILED", "skipped")
 
-# A goal: of which codec, type and sparsities, which figure, and what it is to be at least, encoding and decoding.
-GOALS = (
-    ("ZVC 32-bit, zeros <= .6", "zvc", "f32", 0, 0.6, "R", 0.85, 0.90),
-    ("ZVC 32-bit, zeros >= .9", "zvc", "f32", 0.9, 1, "R", 0.75, 0.85),
-    ("ZVC 16-bit", "zvc", "bf16", 0, 1, "R", 0.65, 0.75),
-    ("ZVC 8-bit", "zvc", "u8", 0, 1, "R", 0.40, 0.50),
-    ("RLE 32-bit", "rle", "f32", 0, 1, "R", 0.60, 0.70),
-    ("quantize f32", "quantize", "f32", 0, 1, "R", 0.60, 0.70),
-    ("deflate, dense, GB/s", "deflate", "f32", 0, 0, "gb_per_s", 100, 300),
-)
-
-
 class BadReport(Exception):
     """A file that cannot be gone on with, and why."""
 
 
-def fresh(environment, minutes, date, counts):
+def fresh(environment, minutes, date):
     return {"schema": SCHEMA, "complete": False, "date": date, "minutes": minutes, "environment": environment,
-            "bounds": bounds.read(counts, environment["gpu"]), "steps": []}  # fmt: skip
+            "steps": []}  # fmt: skip
 
 
 def read(path, environment):
@@ -68,8 +55,8 @@ def check_shape(path, report):
     if not isinstance(report, dict) or report.get("schema") != SCHEMA:
         raise BadReport(f"{path} is no file of {SCHEMA}")
     steps = report.get("steps")
-    if not all(isinstance(report.get(key), dict) for key in ("environment", "bounds")) or not isinstance(steps, list):
-        raise BadReport(f"{path} has no environment, no bounds or no steps")
+    if not isinstance(report.get("environment"), dict) or not isinstance(steps, list):
+        raise BadReport(f"{path} has no environment or no steps")
     for step in steps:
         if not isinstance(step, dict) or not isinstance(step.get("name"), str) or step.get("result") not in RESULTS:
             raise BadReport(f"{path} has a step that is none: {str(step)[:80]}")
@@ -129,9 +116,8 @@ def figures_of(report, name):
 def summary(report):
     parts = [head(report), steps_table(report)]
     if report["environment"]["kernels"] == "gpu":
-        tables = (goals_table, machine_table, phases_table, blocks_in_time_table, copy_table, sweep_table,
-                  chunks_table, parts_table, swap_table, blocks_table, latency_table)  # fmt: skip
-        parts += [bounds.line(report["bounds"]), *(make(report) for make in tables), model_table(report)]
+        tables = (machine_table, copy_table, sweep_table, swap_table, blocks_table, latency_table, model_table)
+        parts += [make(report) for make in tables]
     else:
         parts.append("No GPU has run this: there are no speeds here.\n")
     return "\n".join(part for part in parts if part)
@@ -172,35 +158,6 @@ def number(value, digits=2):
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def least(rows, codec, kind, lowest, highest, figure, operation):
-    """The least figure of the rows that a goal is about, by the codec's own chunks; None where there is none."""
-    return min((row[figure] for row in rows if row["codec"] == codec and row["type"] == kind and row["default"]
-                and row["operation"] == operation and lowest <= row["sparsity"] <= highest
-                and row[figure] is not None), default=None)  # fmt: skip
-
-
-def bound_at_least(report, codec, kind, lowest, highest, figure, operation):
-    """The least bound on R over the sparsities of a goal; None where there is none."""
-    of_goal = [b["R"] for b in report["bounds"]["rows"] if (b["codec"], b["type"], b["operation"]) ==
-               (codec, kind, operation) and lowest <= b["sparsity"] <= highest]  # fmt: skip
-    return min(of_goal, default=None) if figure == "R" else None
-
-
-def goals_table(report):
-    rows = figures_of(report, "experiment/chunks")
-    lines = []
-    for name, codec, kind, lowest, highest, figure, *goals in GOALS if rows else ():
-        cells = [name]
-        for operation, goal in zip(("encode", "decode"), goals):
-            seen = least(rows, codec, kind, lowest, highest, figure, operation)
-            cells += [number(goal), number(seen),
-                      number(bound_at_least(report, codec, kind, lowest, highest, figure, operation)),
-                      "-" if seen is None else "yes" if seen >= goal else "NO"]
-        lines.append(cells)
-    return table("Goals for R, the time of a copy of the same bytes over the codec's, and the least R measured",
-                 ("", "encode", "measured", "bound", "met", "decode", "measured", "bound", "met"), lines)
-
-
 def copy_table(report):
     rows = [(r["what"], f"{r['raw_bytes'] / 2**20:g} MiB", number(r["gb_per_s"], 1))
             for r in figures_of(report, "copy")]
@@ -210,11 +167,11 @@ def copy_table(report):
 def sweep_table(report):
     rows = [(r.get("recording") or r["pattern"], r["codec"] + chunks_of(r), r["type"], r["operation"],
              f"{r['raw_bytes'] / 2**20:g} MiB", number(r["sparsity"]), number(r["ratio"]), number(r["gb_per_s"], 1),
-             number(r["R"]), number(bounds.of_row(report["bounds"], r)))
+             number(r["R"]))
             for step in report["steps"] if step["name"].split("/")[0] in ("dense", "codecs", "sweep", "peers", "ans")
             for r in step["figures"] if r["raw_bytes"] >= 2**20 and r["operation"] != "copy"]
     return table("Codecs and peers, of 1 MiB and more",
-                 ("tensor", "codec", "type", "", "size", "zeros", "ratio", "GB/s", "R", "bound"), rows)
+                 ("tensor", "codec", "type", "", "size", "zeros", "ratio", "GB/s", "R"), rows)
 
 
 def chunks_of(row):
@@ -229,46 +186,12 @@ def machine_table(report):
                  ("what", "instructions", "latency", "each", "bytes", "of asked"), rows)
 
 
-def phases_table(report):
-    rows = [(r["codec"], r["operation"], f"{r['file']}:{r['line']}", r["clocks"], number(r["waited_clocks"], 0))
-            for r in figures_of(report, "phases")]
-    return table("One chunk alone: clocks from barrier to barrier, but those in scans, and those waited at it",
-                 ("codec", "", "until", "clocks", "waited"), rows)
-
-
-def blocks_in_time_table(report):
-    rows = [(r["codec"], r["round"], r["chunks"],
-             *(" ".join(number(r[f"{what}_{which}_us"], 1) for which in ("first", "median", "last"))
-               for what in ("ticket", "size", "offset", "end"))) for r in figures_of(report, "blocks")]
-    return table("Rounds of chunks at 256 MiB: microseconds from the first ticket (first, median, last block)",
-                 ("codec", "round", "chunks", "ticket", "size", "offset", "end"), rows)
-
-
 def model_table(report):
     rows = [(predictions.name(row), number(row["sparsity"]), number(row["median_seconds"] * 1e6, 1),
              number(seconds * 1e6, 1), number(seconds / row["median_seconds"]))
             for row, seconds in predictions.pairs(report)]
     return table("Times, measured and predicted, in microseconds",
                  ("what", "zeros", "measured", "predicted", "predicted / measured"), rows) + predictions.errors(report)
-
-
-def chunks_table(report):
-    cells = {}
-    for r in figures_of(report, "experiment/chunks"):
-        bound = number(bounds.of_row(report["bounds"], r))
-        at = (r["codec"], r["type"], r["operation"], number(r["sparsity"]), bound)
-        cells.setdefault(at, {})[r["chunk_bytes"]] = number(r["R"])
-    rows = [(*at, ", ".join(f"{size >> 10} KiB {r}" for size, r in by_size.items())) for at, by_size in cells.items()]
-    return table("R by the size of chunks", ("codec", "type", "", "zeros", "bound", "R"), rows)
-
-
-def parts_table(report):
-    rows = [("look-back", f"chunks of {r['chunk_bytes']} B: {number(r['chunks_per_us'], 0)} a us", r)
-            for r in figures_of(report, "experiment/look_back")]
-    rows += [("block coder", f"{r['threads']} threads", r) for r in figures_of(report, "experiment/threads")]
-    rows += [("call", r["what"], r) for r in figures_of(report, "experiment/ablation")]
-    return table("What encoding by ZVC is made of", ("part", "", "zeros", "R"),
-                 [(part, what, number(r["sparsity"]), number(r["R"])) for part, what, r in rows])
 
 
 def swap_table(report):
@@ -290,5 +213,5 @@ def latency_table(report):
     rows = [(f"{r['raw_bytes'] >> 10} KiB", r["operation"], r["way"],
              number(r["median_seconds"] and r["median_seconds"] * 1e6, 1))
             for r in figures_of(report, "experiment/latency")]
-    return table("Short calls, microseconds each (goals: 4 KiB in 4, 1 MiB in 7 out and 5 back)",
+    return table("Short calls, microseconds each",
                  ("size", "", "way", "us"), rows)

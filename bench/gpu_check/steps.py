@@ -6,18 +6,6 @@ from step import Step
 
 MINUTES = 9  # of a call
 
-# Experiments that a new GPU should have, but for which the library has no kernels.
-NOT_THERE = (
-    ("look-back: windows of 32, 128 and 256, tickets of 1, 2 and 4, delays",
-     "there is one look-back; experiment/look_back has its share by chunks that are small"),
-    ("an input ring of 1 to 3 stages", "kernels keep a chunk in registers"),
-    ("frames by 128 and 512 threads", "their kernels have 128; experiment/threads varies the block coder's alone"),
-    ("chunks of 32 KiB, but of deflate", "chunks on the device have 16 KiB at most"),
-    ("reads of host memory by 1 to 16 blocks", "swap_stream brings frames back by the copy engine"),
-    ("a GEMM beside a swap", "experiment/blocks has a kernel that computes and touches no memory in its place"),
-)  # fmt: skip
-
-
 def test(program, seconds):
     return Step(f"test/{program}", "all tests of that program", seconds,
                 lambda place: proofs.work_test(program, place), program=program)  # fmt: skip
@@ -28,19 +16,14 @@ def sanitizer(tool, seconds):
                 lambda place: proofs.work_sanitizer(tool, place), gpu_only=True)  # fmt: skip
 
 
-def experiment(name, what, seconds, read, size="64MiB", step=None):
+def experiment(name, what, seconds, read, size="64MiB", step=None, gpu_only=False):
     return Step(step or f"experiment/{name}", what, seconds,
                 lambda place: measurements.work_experiment(name, size, read, place),
-                program="tuck-experiments")  # fmt: skip
+                gpu_only=gpu_only, program="tuck-experiments")  # fmt: skip
 
 
 def worst(figure):
     return lambda records: measurements.read_worst(figure, records)
-
-
-def traced(name, what, seconds, read, gpu_only=False):
-    return Step(name, what, seconds, lambda place: measurements.work_trace(name, read, place),
-                gpu_only=gpu_only, program="tuck-trace")  # fmt: skip
 
 
 def codecs(size, types, seconds, gpu_only=True):
@@ -56,9 +39,8 @@ FIRST_HALF = (
     Step("dense", "huffman and exponents on dense bf16 and fp8", 40, measurements.work_dense, program="tuck-bench"),
     codecs("256MiB", "f32,bf16", 85, gpu_only=False),  # the others would be the same without a GPU
     codecs("16MiB", "f32", 25),
-    traced("machine", "latencies and rates of instructions, memory and messages", 20, measurements.read_machine, True),
-    traced("blocks", "each block's ticket, size, offset and end at 256 MiB", 35, measurements.read_blocks),
-    traced("phases", "clocks between the barriers of one chunk alone", 20, measurements.read_phases),
+    experiment("machine", "latencies and rates of instructions, memory and messages", 20, measurements.read_machine,
+               step="machine", gpu_only=True),
     Step("ans", "nvCOMP's ANS on bf16 and fp8, by chunk size", 55, measurements.work_ans, gpu_only=True,
          program="tuck-bench"),
     codecs("1MiB", "f32", 15), experiment("copy", "copies on the device and over the link", 10,
@@ -74,11 +56,6 @@ SECOND_HALF = (
     Step("ncu", "Nsight Compute on the two kernels of the least R", 40, measurements.work_ncu, gpu_only=True,
          program="tuck-bench"),
     sanitizer("memcheck", 25), sanitizer("synccheck", 25),
-    experiment("look_back", "ZVC by small chunks, where look-back decides", 10,
-               lambda records: measurements.read_best("chunks_per_us", records)),
-    experiment("chunks", "each codec at six sparsities, by chunk size", 80, worst("R")),
-    experiment("threads", "ZVC's block coder by 128, 256 and 512 threads", 10, worst("R")),
-    experiment("ablation", "ZVC with checksums, other alignments, counting alone", 10, worst("R")),
     experiment("blocks", "swapping out by 1 to 64 blocks, alone and beside a kernel", 25, worst("of_link")),
     Step("sweep", "tuck-bench --quick", 30, measurements.work_sweep, program="tuck-bench"),
     Step("peers", "nvCOMP, where it was found, and CUB beside", 30, measurements.work_peers, gpu_only=True,

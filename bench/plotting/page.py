@@ -66,8 +66,6 @@ def setting(results):
     if results.where == "gpu" and isinstance(device, dict):
         driver, runtime = device.get("driver"), device.get("runtime")
         words = [device.get("name"), driver and f"driver {driver}", runtime and f"CUDA {runtime}", device.get("clocks")]
-    if results.where == "ptx":
-        words = ["kernels executed by the PTX engine, which counts"]
     words += [env.get("compiler"), f"tuck {env.get('version') or ''} {env.get('commit') or ''}"]
     words += [str(env.get("date") or "")[:10], env.get("command")]
     return [str(word).strip() for word in words if word]

@@ -13,7 +13,6 @@ from statistics import median
 from plotting.page import make_styles
 
 NONE = "as it is"  # a swap without a codec
-AIMS = Path(__file__).parents[1] / "results" / "aims.json"
 
 
 class BadFile(Exception):
@@ -42,7 +41,6 @@ class Row:
     median_seconds: float | None = None
     gb_per_s: float | None = None
     max_error: float | None = None
-    instructions_per_128_bytes: float | None = None
     threads: int | None = None
     cpu_level: str | None = None
 
@@ -133,15 +131,8 @@ def by_way(rows):
             if r.where == "host" and not r.peer and r.operation != "copy" else r for r in rows]
 
 
-def read_aims():
-    """{(operation, codec, type, pattern, sparsity): the warp instructions for 128 bytes that it is to come to}"""
-    aims = json.loads(AIMS.read_bytes())["aims"]
-    return {(operation, *(aim[key] for key in ("codec", "type", "pattern", "sparsity"))): aim[operation]
-            for aim in aims for operation in ("encode", "decode")}
-
-
 class Results:
-    """The timed rows of one place, of one element type, and how their codecs are drawn; and the counted rows of any."""
+    """The timed rows of one place, of one element type, and how their codecs are drawn."""
 
     def __init__(self, environment, rows, where, link, wanted_type=None):
         self.environment, self.where, self.link = environment, where, link
@@ -156,7 +147,6 @@ class Results:
                 copies[r.raw_bytes].append(r.gb_per_s)
         self.copies = sorted((size, median(speeds)) for size, speeds in copies.items())
         self.copy_name = next((r.codec for r in timed if r.operation == "copy"), "copy")
-        self.counted = [r for r in rows if r.where == where and r.instructions_per_128_bytes]
         self.lossy = {r.key for r in rows if r.lossy or r.max_error}
         self.styles = make_styles({r.key for r in rows if r.operation != "copy"})
 

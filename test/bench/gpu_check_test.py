@@ -80,28 +80,12 @@ def records():
     """What tuck-experiments might print."""
     point = {"codec": "zvc", "type": "f32", "operation": "encode", "sparsity": 0.9, "raw_bytes": 1 << 26, "R": 0.8}
     swap = {"path": "direct", "operation": "out", "sparsity": 0.9, "raw_bytes": 1 << 26, "of_link": 0.9}
-    chunks = [point | TIMES | {"chunk_bytes": 16384, "default": True},
-              point | TIMES | {"chunk_bytes": 16384, "default": True, "operation": "decode", "R": 0.7}]
     return {
         "copy": [{"what": what, "raw_bytes": 1 << 28} | TIMES for what in ("kernel", "to the host", "from the host")],
-        "chunks": chunks, "threads": [point | TIMES | {"threads": 128}],
-        "ablation": [point | TIMES | {"what": "default"}],
-        "look_back": [point | TIMES | {"chunks_per_us": 90.0, "chunk_bytes": 512}],
-        "blocks": [swap | TIMES | {"max_blocks": 4, "beside": True, "processors_taken": 3.5}],
-        "swap": [swap | TIMES], "latency": [point | TIMES | {"way": "graph", "calls": 32, "raw_bytes": 4096}],
-    }  # fmt: skip
-
-
-def traces():
-    """What tuck-trace might print."""
-    times = {f"{what}_{which}_us": 1.5 for what in ("ticket", "size", "offset", "end")
-             for which in ("first", "median", "last")}  # fmt: skip
-    return {
         "machine": [{"what": what, "instructions": 1, "latency_clocks": 33.5, "clocks_each": 1.0}
                     for what in ("shared_load", "load, second level", "load, DRAM")],
-        "phases": [{"codec": "deflate", "operation": "encode", "barrier": i, "file": "a.cuh", "line": 7, "clocks": 900,
-                    "first_clocks": 100, "waited_clocks": 512.4} for i in (1, 2)],
-        "blocks": [{"codec": "zvc", "round": 0, "chunks": 1056} | times],
+        "blocks": [swap | TIMES | {"max_blocks": 4, "beside": True, "processors_taken": 3.5}],
+        "swap": [swap | TIMES], "latency": [point | TIMES | {"way": "graph", "calls": 32, "raw_bytes": 4096}],
     }  # fmt: skip
 
 
@@ -111,15 +95,6 @@ def rows():
         "operation": "encode", "codec": "zvc", "peer": False, "type": "f32", "sparsity": 0.9, "pattern": "clustered",
         "raw_bytes": 1 << 26, "ratio": 7.5, "R": 0.8}  # fmt: skip
     return [row, row | {"operation": "decode", "R": 0.9}, row | {"codec": "rle", "R": 0.5}]
-
-
-def counted():
-    """What tuck-bench --where ptx might write: more is executed to decode."""
-    bound = {"R": 0.96, "wall": "instructions"}
-    row = {"operation": "encode", "codec": "zvc", "type": "f32", "pattern": "sums", "sparsity": 0.9,
-           "bound_R": {"V100-SXM2": bound | {"R": 0.99}, "H200": bound}}  # fmt: skip
-    uncounted = [row | {"sparsity": 0.91, "bound_R": None}, row | {"codec": "rle", "sparsity": 0.8}]
-    return [row, row | {"operation": "decode", "bound_R": {"H200": bound | {"R": 0.66}}}, *uncounted]
 
 
 class Fakes:
@@ -144,8 +119,6 @@ class Fakes:
         lines = [description | {"asked by": "--describe"}]
         lines += [{"experiment": name} | record for name, made in records().items() for record in made]
         self.shell("bin/tuck-experiments", EXPERIMENTS, "".join(json.dumps(line) + "\n" for line in lines))
-        lines = [{"experiment": name} | record for name, made in traces().items() for record in made]
-        self.shell("bin/tuck-trace", EXPERIMENTS, "".join(json.dumps(line) + "\n" for line in lines))
 
     def gtest(self, name, bad=False, before="true"):
         self.shell(f"bin/{name}", f"{before}\n{GTEST}\nexit {int(bad)}", gtest_results(bad))
@@ -159,9 +132,8 @@ class Fakes:
 
     def command(self, *words, limit=None):
         """Of gpu_check.py; with a limit, each step has so many seconds."""
-        counts = [] if "--counts" in words else ["--counts", self.folder / "none.json"]
         program = [PROGRAM] if limit is None else ["-c", LIMITED.format(PROGRAM.parent, limit)]
-        return [sys.executable, *program, "--prebuilt", self.folder, *counts, *map(str, words)]
+        return [sys.executable, *program, "--prebuilt", self.folder, *map(str, words)]
 
     def environment(self):
         # A toolkit that this machine has is not looked at.
@@ -215,24 +187,20 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual((report["schema"], report["complete"]), ("tuck-gpu-check/1", True))
         self.assertEqual((report["environment"]["gpu"], report["environment"]["processors"]), ("NVIDIA H200", 132))
         self.assertEqual(report["environment"]["nvidia_smi"]["name"], "NVIDIA H200")
-        self.assertEqual(len(report["not_there"]), len(steps.NOT_THERE))
         for s in made.values():
             self.assertEqual(set(s), {"name", "result", "detail", "seconds", "limit_seconds", "forgone", "cut_off",
                                       "log", "figures"})
             self.assertTrue(s["log"] is None or (self.out.with_suffix(".logs") / s["log"]).is_file(), s)
         self.assertNotIn(str(self.fakes.folder), self.out.read_text())
 
-    def test_the_summary_has_goals_and_figures(self):
+    def test_the_summary_has_figures(self):
         self.run_to(0, "--out", self.out)
         text = self.out.with_suffix(".txt").read_text()
-        self.assertRegex(text, r"ZVC 32-bit, zeros >= .9 +0.75 +0.80 +- +yes +0.85 +0.70 +- +NO")
         self.assertRegex(text, r"test/device_test +ok +\d+ s +2 passed, 0 failed, 1 skipped")
         self.assertRegex(text, r"4 +yes +0.90 +600.0 +0.90 +3.5")
         self.assertIn("encode of rle, encode of zvc: in the log", text)
         self.assertIn("nvcomp-lz4", text)
         self.assertRegex(text, r"shared load +1 +33.5 +1.000")
-        self.assertRegex(text, r"deflate +encode +a.cuh:7 +900 +512")
-        self.assertRegex(text, r"zvc +0 +1056 +1.5 1.5 1.5")
         self.assertRegex(text, r"kv +zvc +f32 +encode +64 MiB")
         self.assertRegex(text, r"zvc by 1024 KiB")
 
@@ -352,19 +320,15 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(len(self.run_to(0, "--resume", self.out)[1]["codecs/16MiB"]["figures"]), 3)
 
     def test_one_bad_codec_does_not_take_the_others_with_it(self):
-        self.fakes.shell("bin/tuck-trace", f'test "$2" = bitpack && echo broken && exit 3\n{EXPERIMENTS}',
-                         "".join(json.dumps({"experiment": "blocks"} | r) + "\n" for r in traces()["blocks"]))
         self.fakes.shell("bin/tuck-bench", f'case "$*" in *f8e4m3*) echo bad; exit 1; esac\n{BENCH}',
                          json.dumps({"rows": rows()}))  # fmt: skip
         self.fakes.shell("bin/tuck-experiments", f"{EXPERIMENTS}\ntest $1 != swap", "".join(
             json.dumps(line) + "\n" for line in [DESCRIPTION | {"asked by": "--describe"},
                                                  *({"experiment": "swap"} | r for r in records()["swap"])]))
-        _, made = self.run_to(1, "--out", self.out, "--only", "blocks,dense,ans,swap")
+        _, made = self.run_to(1, "--out", self.out, "--only", "dense,ans,swap")
         self.assertEqual({name: (made[name]["result"], len(made[name]["figures"])) for name in
-                          ("blocks", "dense", "ans", "swap")},
-                         {"blocks": ("FAILED", 2), "dense": ("FAILED", 3), "ans": ("FAILED", 15),
-                          "swap": ("FAILED", 1)})  # fmt: skip
-        self.assertRegex(made["blocks"]["detail"], "^2 points; exit code 3: broken")
+                          ("dense", "ans", "swap")},
+                         {"dense": ("FAILED", 3), "ans": ("FAILED", 15), "swap": ("FAILED", 1)})  # fmt: skip
 
     def test_what_failed_is_repeated_last_and_loses_no_figures(self):
         self.fakes.shell("bin/tuck-bench", BENCH.replace("exit 0", "exit 1"), json.dumps({"rows": rows()}))
@@ -403,10 +367,9 @@ class GpuCheck(unittest.TestCase):
             self.out.unlink()
 
     def test_a_carried_build_needs_no_sources(self):
-        """Scripts, recordings and counts are beside the programs; the file of results is there, too."""
+        """Scripts and recordings are beside the programs; the file of results is there, too."""
         folder = self.fakes.folder
         shutil.copytree(PROGRAM.parent, folder / "gpu_check", ignore=shutil.ignore_patterns("*.c*", "__pycache__"))
-        (folder / "gpu_check" / "ptx-counts.json").write_text(json.dumps({"rows": counted()}))
         (folder / "data" / "kv").mkdir(parents=True)
         shutil.copy(ROOT / "examples" / "data" / "kv" / "lm_layer0_k_bf16.npy", folder / "data" / "kv" / "k_bf16.npy")
         command = [sys.executable, folder / "gpu_check" / "gpu_check.py", "--minutes", "9", "--resume"]
@@ -418,35 +381,6 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(len(files), 1)
         report = json.loads(files[0].read_text())
         self.assertEqual([s["name"] for s in report["steps"]], ["build", "environment", "dense", "machine", "copy"])
-        self.assertEqual(len(report["bounds"]["rows"]), 3)
-
-    def test_bounds_stand_beside_what_was_measured(self):
-        counts = self.fakes.folder / "ptx-h200.json"
-        counts.write_text(json.dumps({"rows": counted()}))
-        self.run_to(0, "--out", self.out, "--counts", counts, "--only", "experiment/chunks,sweep")
-        self.assertEqual(len(json.loads(self.out.read_text())["bounds"]["rows"]), 3)
-        text = self.out.with_suffix(".txt").read_text()
-        self.assertIn("Bound: what R can be at most", text)
-        self.assertRegex(text, r"ZVC 32-bit, zeros >= .9 +0.75 +0.80 +0.96 +yes +0.85 +0.70 +0.66 +NO")
-        self.assertRegex(text, r"clustered +zvc +f32 +decode +64 MiB +0.90 +7.50 +600.0 +0.90 +0.66")
-        self.assertRegex(text, r"clustered +rle +f32 +encode +64 MiB +0.90 +7.50 +600.0 +0.50 +-")
-        self.assertRegex(text, r"zvc +f32 +decode +0.90 +0.66 +16 KiB 0.70")
-        counts.unlink()
-        self.run_to(0, "--resume", self.out, "--only", "sweep")  # they are in the file
-        self.assertIn("Bound: what R can be at most", self.out.with_suffix(".txt").read_text())
-
-    def test_without_counts_it_says_so(self):
-        folder = self.fakes.folder
-        (folder / "bad.json").write_text('{"rows": [1]}')
-        (folder / "other.json").write_text(json.dumps({"rows": [row | {"bound_R": {"B200": {"R": 1, "wall": "memory"}}}
-                                                                for row in counted()]}))
-        for name, why in (("none", "no counts: No such file"), ("bad", "no counts that can be read"),
-                          ("other", "it has no bounds for NVIDIA H200")):
-            with self.subTest(name):
-                self.run_to(0, "--out", self.out, "--counts", folder / f"{name}.json", "--only", "sweep")
-                text = self.out.with_suffix(".txt").read_text()
-                self.assertIn(f"No bound stands beside any R ({name}.json): {why}", text)
-                self.out.unlink()
 
     def test_a_step_that_fails_does_not_stop_the_others(self):
         self.fakes.gtest("swap_test", bad=True)
@@ -489,12 +423,11 @@ class GpuCheck(unittest.TestCase):
         self.assertRegex(made["sanitizer/memcheck"]["detail"], "^device_test: suite/zvc.t1: exit code 4")
 
     def test_what_is_not_there_is_skipped_by_name(self):
-        for name in ("tools/compute-sanitizer", "tools/ncu", "bin/block_test", "bin/kv_cache", "bin/tuck-trace"):
+        for name in ("tools/compute-sanitizer", "tools/ncu", "bin/block_test", "bin/kv_cache"):
             (self.fakes.folder / name).unlink()
         _, made = self.run_to(0, "--out", self.out)
         self.assertEqual(made["sanitizer/racecheck"]["detail"], "compute-sanitizer is not here")
         self.assertEqual(made["ncu"]["detail"], "ncu is not here")
-        self.assertEqual(made["phases"]["detail"], "tuck-trace is not built")
         self.assertEqual(made["test/block_test"]["detail"], "block_test is not built")
         self.assertEqual(made["examples"]["detail"], "6 programs; not built: kv_cache")
 
@@ -618,7 +551,6 @@ class GpuCheck(unittest.TestCase):
         printed = self.printed_with(0, "--list")
         for step in steps.STEPS:
             self.assertIn(step.name, printed)
-        self.assertIn("look-back: windows", printed)
 
     def test_steps_take_no_longer_than_they_may(self):
         self.assertEqual(len({step.name for step in steps.STEPS}), len(steps.STEPS))
@@ -658,8 +590,8 @@ class Constants(unittest.TestCase):
                  "threads", "blocks", "reserved_bytes", "l1_bytes"}  # of sheets and guides
         self.assertEqual(known - {*named, *constants.NOT_MEASURED}, sizes)
 
-    def test_records_are_those_of_tuck_trace(self):
-        text = (PROGRAM.parent / "machine.cuh").read_text()
+    def test_records_are_those_of_the_experiment(self):
+        text = (PROGRAM.parent / "machine_experiments.cu").read_text()
         chains = set(re.findall(r"^  X\((\w+), \d", text, re.M))
         for _, what, _, made in constants.CONSTANTS:
             self.assertTrue(what in chains or f'"{what}"' in text, what)

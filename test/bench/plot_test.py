@@ -42,14 +42,14 @@ CODECS = {
 def row(operation, codec, peer, where, size, sparsity, pattern, encoded, rate, error):
     """A row as tuck-bench writes it; without a time where the simulator is."""
     overhead = {"host": 4e-7, "gpu": 6e-6}.get(where, 0)
-    seconds = None if where in ("sim", "ptx") else overhead + size / rate / 1e9
+    seconds = None if where == "sim" else overhead + size / rate / 1e9
     return {
         "name": f"{operation}/{codec}/f32/s:{sparsity}/{pattern}/{size}/{where}", "operation": operation,
         "codec": codec, "peer": peer, "type": "f32", "sparsity": sparsity, "pattern": pattern, "raw_bytes": size,
         "where": where, "encoded_bytes": encoded, "ratio": size / encoded, "runs": 7,
         "best_seconds": seconds and seconds * 0.97, "median_seconds": seconds, "cv": seconds and 0.02,
         "gb_per_s": seconds and size / seconds / 1e9, "R": seconds and 0.5, "moved_per_byte": 1 + encoded / size,
-        "max_error": error, "instructions_per_128_bytes": 100 / rate if where == "ptx" else None,
+        "max_error": error,
     }  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def results(where="host", sizes=SIZES, sparsities=SPARSITIES, codecs=CODECS, ful
     speedup = 60 if where == "gpu" else 1
     rows = []
     for size in sizes:
-        rate = {"host": 11.0 if size > 16 * MIB else 30.0, "gpu": 2000.0, "ptx": 50.0}.get(where, 1.0)
+        rate = {"host": 11.0 if size > 16 * MIB else 30.0, "gpu": 2000.0}.get(where, 1.0)
         copy = "memcpy" if where == "host" else "copy"
         rows.append(row("copy", copy, False, where, size, None, None, size, rate, None))
         for sparsity in sparsities:
@@ -252,21 +252,6 @@ class PlotTest(unittest.TestCase):
         self.assertEqual(found.returncode, 1)
         self.assertIn("nothing to draw", found.stderr)
         self.assertEqual(self.written(), [])
-
-    def test_counted_kernels_stand_beside_their_aims(self):
-        lossless = {name: CODECS[name] for name in ("zvc", "rle", "quantize")}
-        counted = results("ptx", [8 * MIB], [0, 0.6], lossless, pattern="sums")
-        counted["rows"] += small()["rows"]
-        found = self.plot(counted)
-        self.assertEqual((found.returncode, found.stderr), (0, ""))
-        self.expect_plots("instructions-ptx", *(f"{kind}-host" for kind in KINDS))
-        svg = (self.out / "instructions-ptx.svg").read_text()
-        for text in ("zvc f32 0%", "zvc f32 60%", "rle f32 60%", "quantize f32 60%", "counted", "aim", "a copy"):
-            self.assertIn(f">{text}</text>", svg)
-        self.assertNotIn(">rle f32 0%</text>", svg)
-        found = self.plot(results("ptx", [8 * MIB], [0.5], lossless, pattern="sums"))
-        self.assertEqual(found.returncode, 1)
-        self.assertIn("no instructions-ptx: it needs counts", found.stderr)
 
     def test_bad_files_are_refused(self):
         whole = small()

@@ -1,11 +1,13 @@
 // huffman on the host: its bytes, what its decoder refuses, and its codes beside optimal ones.
-#include "bench/support/reference_coders.hpp"
 #include "support/chunk_bytes.hpp"
 #include "support/codecs.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
+#include <queue>
+#include <utility>
 
 namespace tuck::test {
 namespace {
@@ -799,8 +801,37 @@ TEST(huffman, damaged_chunks) {
 
 // -- codes -------------------------------------------------------------------------------------------------------
 
+// Code lengths of an optimal prefix code; 0 where the frequency is 0. Where there is only one symbol, it takes a bit.
+std::vector<uint32_t> huffman_lengths(span<const uint64_t> frequencies) {
+  using weighted = std::pair<uint64_t, size_t>;  // and the node's number
+  std::priority_queue<weighted, std::vector<weighted>, std::greater<>> roots;
+  for (size_t symbol = 0; symbol < frequencies.size(); ++symbol)
+    if (frequencies[symbol] != 0) roots.emplace(frequencies[symbol], symbol);
+  std::vector<uint32_t> lengths(frequencies.size(), 0);
+  if (roots.size() == 1) lengths[roots.top().second] = 1;
+  if (roots.size() <= 1) return lengths;
+
+  // Inner nodes get the numbers after the symbols; a parent's is above its children's, so depths follow from above.
+  std::vector<size_t> parent(frequencies.size());
+  while (roots.size() > 1) {
+    uint64_t weight = 0;
+    for (int child = 0; child < 2; ++child) {
+      weight += roots.top().first;
+      parent[roots.top().second] = parent.size();
+      roots.pop();
+    }
+    roots.emplace(weight, parent.size());
+    parent.push_back(0);
+  }
+  std::vector<uint32_t> depth(parent.size(), 0);
+  for (size_t node = parent.size() - 1; node-- > 0;)
+    if (node >= frequencies.size() || frequencies[node] != 0) depth[node] = depth[parent[node]] + 1;
+  std::copy_n(depth.begin(), lengths.size(), lengths.begin());
+  return lengths;
+}
+
 uint64_t optimal_bits(const std::vector<uint64_t>& counts, uint32_t& longest) {
-  const auto lengths = bench::huffman_lengths(counts);
+  const auto lengths = huffman_lengths(counts);
   uint64_t bits = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
     bits += counts[i] * lengths[i];

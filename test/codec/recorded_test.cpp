@@ -1,9 +1,9 @@
 // The codecs on recorded activations, examples/data, and on smooth fields.
 #include "bench/support/fields.hpp"
-#include "bench/support/reference_coders.hpp"
 #include "support/frames.hpp"
 #include "support/npy.hpp"
 
+#include <bit>
 #include <cmath>
 #include <filesystem>
 
@@ -42,6 +42,37 @@ TEST(recorded, rle_beats_zvc) {
   std::printf("    zvc %.3f, rle %.3f, rle-zero %.3f\n", std::exp(of_zvc), std::exp(of_rle), std::exp(of_rle_zero));
 }
 
+// Ties away from zero. Values are finite and less than 2^62 bounds from zero, and the bound is not 0.
+std::vector<int64_t> quantized(span<const float> values, double bound) {
+  std::vector<int64_t> codes;
+  codes.reserve(values.size());
+  for (const float value : values) codes.push_back(std::llround(value / (2 * bound)));
+  return codes;
+}
+
+uint64_t magnitude(int64_t value) {
+  return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+}
+
+// cuSZp's shape. A block of 32 codes: a byte for the width of the largest difference from the code before, the first
+// code of a block being its own difference; unless the width is 0, 32 signs and 32 magnitudes of that width. The last
+// block is as long as any other.
+uint64_t plain_difference_bytes(span<const int64_t> codes) {
+  constexpr uint64_t block = 32;
+  uint64_t total = 0;
+  for (uint64_t begin = 0; begin < codes.size(); begin += block) {
+    uint64_t any = 0;
+    int64_t before = 0;
+    for (uint64_t i = begin; i < std::min(begin + block, codes.size()); ++i) {
+      any |= magnitude(codes[i] - before);
+      before = codes[i];
+    }
+    const auto width = static_cast<uint64_t>(std::bit_width(any));
+    total += 1 + (width == 0 ? 0 : block / 8 * (1 + width));
+  }
+  return total;
+}
+
 // At a bound of a thousandth of the range, against blocks of 32 differences in the plainest form: the whole frame here,
 // no header and no directory there.
 double log_gain(const std::vector<float>& values) {
@@ -55,7 +86,7 @@ double log_gain(const std::vector<float>& values) {
   const auto restored = decoded(quantize<float>{}, frame);
   for (size_t i = 0; i < values.size(); ++i)
     EXPECT_LE(std::abs(static_cast<double>(values[i]) - static_cast<double>(restored[i])), bound);
-  const auto plain = bench::plain_difference_bytes(bench::quantized(values, bound));
+  const auto plain = plain_difference_bytes(quantized(values, bound));
   return std::log(static_cast<double>(plain) / static_cast<double>(frame.size()));
 }
 

@@ -2,8 +2,6 @@
 // needs the result of the one before: clocks of a step are its latency. 32 warps of one multiprocessor do the same:
 // clocks of a step over 32 are the least distance of two such steps. The simulator has none of this. constants.py turns
 // the records into constants of the model.
-#pragma once
-
 #include "bench/gpu_check/experiments.hpp"
 #include "support/on_device.cuh"
 
@@ -14,11 +12,8 @@
 
 namespace tuck::bench {
 
-#if defined(TUCK_CUDASIM)
-inline void machine(const experiment_settings&) {
-  throw std::runtime_error("the simulator has no latencies; this needs a GPU");
-}
-#else
+#if !defined(TUCK_CUDASIM)
+namespace {
 
 // Name, instructions of a step as ptxas 13.0 makes them for sm_90, text. ptxas makes one instruction of two steps, or
 // none, where it can (a + b + c; a shuffle by the same lane twice; a barrier of a warp that has not diverged): these
@@ -330,7 +325,15 @@ class machine_check {
 };
 #undef TUCK_CHAINS
 
-inline void machine(const experiment_settings& s) { machine_check(s).run(); }
+}  // namespace
+
+std::span<const experiment> machine_experiments() {
+  static const experiment all[] = {{"machine", "latencies and rates of instructions, of memory, and of messages",
+                                    [](const experiment_settings& s) { machine_check(s).run(); }}};
+  return all;
+}
+#else
+std::span<const experiment> machine_experiments() { return {}; }
 #endif
 
 }  // namespace tuck::bench
