@@ -42,8 +42,8 @@ class random_numbers {
   uint64_t state_ = 1;
 };
 
-// Tensors for what codecs choose between: zeros and runs; slopes; and signs.
-enum class pattern { mixed, rising, signs };
+// Tensors for what codecs choose between: zeros and runs; slopes; signs, of zeros too; and negative zeros.
+enum class pattern { mixed, rising, signs, negative_zeros };
 
 template <class T> std::vector<T> values(size_t count, pattern kind = pattern::mixed) {
   std::vector<T> all(count);
@@ -51,14 +51,15 @@ template <class T> std::vector<T> values(size_t count, pattern kind = pattern::m
   for (size_t i = 0; i < count; ++i) {
     const uint64_t state = random();
     const auto small = static_cast<int>(state >> 60);
-    const bool zero = kind == pattern::mixed && i / 40 % 2 == 0 && (state >> 40 & 3) != 0;
+    const bool zero = kind != pattern::rising && i / 40 % 2 == 0 && (state >> 40 & 3) != 0;
     if constexpr (floating_element<T>) {
       using format = float_format<T>;
       using real = typename format::real;
       const real up = kind == pattern::rising ? static_cast<real>(i) : 0;
       const real sign = kind == pattern::signs && (state >> 50 & 1) != 0 ? -1 : 1;
-      all[i] =
-          __builtin_bit_cast(T, zero ? bits_t<T>{0} : format::narrow(sign * (1 + up + static_cast<real>(small) / 8)));
+      const bool negative = kind == pattern::negative_zeros || sign < 0;
+      all[i] = __builtin_bit_cast(T, zero ? static_cast<bits_t<T>>(bits_t<T>{negative} << (8 * sizeof(T) - 1))
+                                          : format::narrow(sign * (1 + up + static_cast<real>(small) / 8)));
     } else {
       const int up = kind == pattern::rising ? static_cast<int>(20 * i) : kind == pattern::signs ? -8 : 0;
       all[i] = zero ? T{0} : static_cast<T>(small + up);
@@ -195,8 +196,8 @@ int main(int argc, char** argv) {
         if (checksums) write(folder / "files" / ("frame." + name), {2}, frame.data(), done.bytes);
       }
       if constexpr (takes_deltas<C>) make_delta(folder / "delta" / name, codec, 150);
-      for (const pattern kind : {pattern::mixed, pattern::rising, pattern::signs}) {
-        const std::string kinds[] = {"", ".rising", ".signs"};
+      for (const pattern kind : {pattern::mixed, pattern::rising, pattern::signs, pattern::negative_zeros}) {
+        const std::string kinds[] = {"", ".rising", ".signs", ".zeros"};
         const std::string& of_kind = kinds[static_cast<int>(kind)];
         const auto some = values<T>(300, kind);
         make_chunk(folder / "chunk" / (name + of_kind), number, codec, some);
