@@ -125,8 +125,9 @@ def chain_steps(stages: list[Stage], records: Sequence[int], count: int, width: 
 def decode_chain(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> bytes:
     *before, last = stages
     records_at = len(data) - 4 * sum(has_record(before, i) for i in range(len(before)))
-    require(records_at >= 0, "chain: the records are cut short")
     width = dtype.width
+    require(records_at >= 0, "chain: the records are cut short")
+    require(len(data) < count * width, "chain: not smaller than the values")
     steps, left = chain_steps(before, unpack(data[records_at:], 4), count, width)
     body, sides = data[:records_at], [step.side for step in reversed(steps) if step.stage.id in SPLITTERS]
     if last.id == HUFFMAN:

@@ -76,7 +76,7 @@ template <class Chain> class host_chain {
     flow_.values[0] = static_cast<uint32_t>(values.size());
     prepare<0>();
     const uint32_t used = finish(out.data());
-    if (used > flow_.bytes(0)) return incompressible;  // huffman has not written it
+    if (used + Chain::record_bytes >= flow_.bytes(0)) return incompressible;
     uint32_t records[max_stages] = {};
     flow_.list_records(records);
     std::memcpy(out.data() + used, records, Chain::record_bytes);
@@ -84,7 +84,7 @@ template <class Chain> class host_chain {
   }
 
   status decode(const_bytes encoded, span<value<0>> restored) noexcept {
-    if (restored.size_bytes() > max_raw) return status::bad_payload;
+    if (restored.size_bytes() > max_raw || encoded.size() >= restored.size_bytes()) return status::bad_payload;
     if constexpr (Chain::record_bytes != 0)  // otherwise nvcc warns about the comparison
       if (encoded.size() < Chain::record_bytes) return status::bad_payload;
     const const_bytes body = encoded.subspan(0, encoded.size() - Chain::record_bytes);
