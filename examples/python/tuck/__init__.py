@@ -18,21 +18,22 @@ from os import PathLike
 from typing import (TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, TypeVar, Union,
                     overload)
 
-import numpy as np
-
 from . import _tuck, device, errors
 from .device import DeviceArray, DeviceFrame, is_on_device
 from .errors import *  # noqa: F403
 from .types import AS_INTEGERS, NUMPY, is_torch, torch_type
 
 __version__ = "1.0.0"
-__all__ = ["absolute", "apply_delta", "codecs", "decode", "decode_batch", "decode_into", "encode", "encode_batch",
-           "encode_delta", "info", "load", "max_frame_bytes", "pointwise", "range_relative", "save", "Bound", "Codec",
-           "DeviceArray", "DeviceFrame", "Info"]
+__all__ = ["absolute", "apply_delta", "codecs", "decode", "decode_batch", "decode_into", "digest", "encode",
+           "encode_batch", "encode_delta", "info", "load", "max_frame_bytes", "pointwise", "range_relative", "save",
+           "Bound", "Codec", "DeviceArray", "DeviceFrame", "Info"]
 __all__ += errors.__all__
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+else:
+    from .types import np
 
 # NumPy arrays, PyTorch tensors, and anything else with the buffer protocol or DLPack.
 Array = Any
@@ -74,7 +75,7 @@ class Info(NamedTuple):
 
 _OF_DELTAS = object()  # the codec that the library takes for deltas of the type
 _MODES = ("absolute", "range", "pointwise")
-_NATIVE = {np.dtype(name) for name in [*NUMPY.values(), "bool"]}
+_NATIVE = "?bBhHiIlLqQefd"  # NumPy's characters for what the extension takes
 _ML_DTYPES = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
 
@@ -113,7 +114,7 @@ def _settings(codec, dtype, bound, checksums, threads):
 def _array(x, role, dtype=None):
     """What the extension takes for x, and the name of its type if the array does not tell."""
     if type(x) is np.ndarray:
-        if x.dtype in _NATIVE:
+        if x.dtype.char in _NATIVE and x.dtype.isnative:
             return x, dtype
         if not x.dtype.isnative:
             raise ByteOrderError(f"{role} is big-endian; pass x.astype(x.dtype.newbyteorder('='))")
@@ -126,13 +127,17 @@ def _array(x, role, dtype=None):
     if isinstance(x, np.generic):
         return np.asarray(x), dtype
     if is_torch(x):
-        if x.layout is not _torch().strided or x.is_quantized:
+        if x.layout is not _torch().strided or x.is_quantized or x.is_nested or x._is_zerotensor():
             raise DtypeError(f"{role} is not a dense tensor")
-        x = x.detach()
-        if x.is_conj() or x.is_neg():
-            x = x.resolve_conj().resolve_neg()
         if x.device.type != "cpu":
             raise DeviceError(f"{role} is on {x.device}; pass x.cpu()")
+        x = x.detach()
+        if x.is_conj() or x.is_neg():
+            if role == "out":
+                raise DtypeError("out has other signs than its memory; pass out.resolve_neg()")
+            x = x.resolve_conj().resolve_neg()
+        if x.numel() != 0 and x.data_ptr() == 0:
+            raise ContiguityError(f"the memory of {role} has been freed")
         name = str(x.dtype).split(".")[1]
         if name == "bool":  # DLPack of older versions does not take it
             return x.view(_torch().uint8), dtype
@@ -151,7 +156,13 @@ def _torch():
 
 
 def _room(bytes, like):
-    return _torch().empty(bytes, dtype=_torch().uint8) if is_torch(like) else np.empty(bytes, np.uint8)
+    return _torch().empty(bytes, dtype=_torch().uint8, device="cpu") if is_torch(like) else np.empty(bytes, np.uint8)
+
+
+def _count_write(out):
+    """Tells autograd of a write that PyTorch has not made, by one of its own that changes no value."""
+    if is_torch(out) and not out.is_inference():
+        out.detach().as_strided((0,), (1,)).zero_()
 
 
 def _used(room, bytes):
@@ -229,7 +240,7 @@ def _new_tensor(seen, like):
     if is_torch(like):
         torch = _torch()
         shape = tuple(reversed(seen["shape"])) if order == "F" else seen["shape"]
-        made = torch.empty(shape, dtype=torch_type(torch, dtype))
+        made = torch.empty(shape, dtype=torch_type(torch, dtype), device="cpu")
         return made.permute(*reversed(range(made.dim()))) if order == "F" and made.dim() > 1 else made, made
     if dtype not in AS_INTEGERS:
         made = np.empty(seen["shape"], NUMPY[dtype], order)
@@ -269,7 +280,11 @@ def decode(frame, *, out=None, threads=1, stream=None, check=False):
         raise DeviceError("stream is for frames on a GPU")
     from_, _ = _array(_as_array(frame), "the frame")
     if out is not None:
-        _tuck.decode(from_, _array(out, "out")[0], threads)
+        room, _ = _array(out, "out")
+        try:
+            _tuck.decode(from_, room, threads)
+        finally:  # the values before the damage may have been written
+            _count_write(out)
         return out
     seen = _tuck.info(from_)
     made, room = _new_tensor(seen, frame)
@@ -292,8 +307,9 @@ def apply_delta(delta: Union[Array, Bytes], base: T, *, out: Optional[T] = None,
     from_, _ = _array(_as_array(delta), "the delta")
     before, _ = _array(base, "the base")
     if out is None:
-        out = _torch().empty_like(base) if is_torch(base) else np.empty_like(base)
+        out = _torch().empty_like(base, device="cpu") if is_torch(base) else np.empty_like(base)
     _tuck.apply_delta(from_, before, _array(out, "out")[0], threads)
+    _count_write(out)
     return out
 
 
@@ -333,6 +349,11 @@ def info(frame: Union[Array, Bytes]) -> Info:
     bound = Bound(_MODES.index(mode), seen["bound"]) if mode is not None else None
     return Info(seen["dtype"], seen["shape"], seen["codec"], bound, seen["values"], seen["raw_bytes"],
                 seen["frame_bytes"], seen["chunk_values"], seen["is_delta"], seen["has_checksums"])
+
+
+def digest(x: Array) -> int:
+    """Returns the 64-bit checksum of the bytes of an array, as frames have them. It finds accidents, not forgery."""
+    return _tuck.digest(_array(x, "the tensor")[0])
 
 
 def max_frame_bytes(x: Array, codec: str = "zvc", *, bound: Optional[Bound] = None, dtype: Optional[str] = None,
@@ -416,7 +437,7 @@ def load(path: Path, *, names: Optional[Iterable[str]] = None, torch: bool = Fal
             if name not in wanted:
                 continue
             wanted.remove(name)
-        values = _torch().empty(size, dtype=_torch().uint8) if torch else np.empty(size, np.uint8)
+        values = _torch().empty(size, dtype=_torch().uint8, device="cpu") if torch else np.empty(size, np.uint8)
         file.read(which, _array(values, "out")[0], threads)
         own = {"BOOL": "bool", "C64": "complex64"}.get(file_type, dtype if dtype != "u8" or file_type == "U8" else None)
         if own is not None:

@@ -5,17 +5,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Tuple
 
-import numpy as np
-
 from . import _tuck
 from .errors import (ByteOrderError, ContiguityError, DeviceError, DtypeError, OverlapError, ReadOnlyError, SizeError,
                      error_of)
-from .types import AS_INTEGERS, NUMPY, TORCH, is_torch, torch_type
+from .types import AS_INTEGERS, NUMPY, TORCH, is_torch, np, torch_type
 
-_BYTES = {name: np.dtype(of).itemsize for name, of in {**NUMPY, **AS_INTEGERS}.items()}
+_BYTES = {name: int(of.lstrip("uintfloa")) // 8 for name, of in {**NUMPY, **AS_INTEGERS}.items()}
 _LEGACY = 1  # the default stream, as CUDA numbers it
 _CUDA, _MANAGED = 2, 13  # of DLPack
-_OUTCOME = np.dtype([("bytes", "<u8"), ("code", "<u4"), ("first_bad_chunk", "<u4")])  # tuck::outcome
+_OUTCOME = [("bytes", "<u8"), ("code", "<u4"), ("first_bad_chunk", "<u4")]  # tuck::outcome
 
 
 def is_on_device(x) -> bool:
@@ -92,7 +90,7 @@ class DeviceArray:
         return {"data": (self.pointer.value or 0, False), "shape": self.shape, "typestr": np.dtype(own).str,
                 "strides": None, "version": 3, "stream": self.stream or _LEGACY}
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self) -> "np.ndarray":
         """Copies the values to the CPU. Waits for the stream."""
         out = np.empty(self.shape, NUMPY.get(self.dtype) or AS_INTEGERS[self.dtype])
         _check(_library().tuck_device_wait(self.pointer, out.ctypes.data, self.nbytes, self.device, self.stream))
