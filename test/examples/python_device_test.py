@@ -155,7 +155,6 @@ class Device(unittest.TestCase):
         many = [Standin(sparse((2, n))) for n in range(70)]  # whose metadata needs several launches
         for x, y in zip(many, tuck.decode_batch(tuck.encode_batch(many, "rle"), check=True)):
             self.assertTrue((x.seen == y.numpy()).all())
-        Standin(frame_of(frames["b"])).seen  # waits
         ctypes.memset(frames["b"].buffer.pointer.value + 128, 0xff, 64)
         with self.assertRaisesRegex(tuck.DamagedFrameError, "'b'"):
             tuck.decode_batch(frames, check=True)
@@ -219,6 +218,8 @@ class Device(unittest.TestCase):
                 (tuck.SizeError, lambda: tuck.encode_delta(device_x, Standin(x[1:]))),
                 (tuck.SizeError, lambda: tuck.encode_delta(device_x, Standin(x.view(np.int32)))),
                 (tuck.DtypeError, lambda: tuck.decode(frame, out=Standin(x.astype(np.float64)))),
+                (tuck.DeviceError, lambda: tuck.save("x.tuck", device_x)),
+                (tuck.DeviceError, lambda: tuck.save("x.tuck", {"x": device_x})),
                 (TypeError, lambda: tuck.encode(device_x, stream="0")),
                 (TypeError, lambda: tuck.encode_batch([device_x], 3)),
                 (TypeError, lambda: tuck.encode_delta_batch([device_x], {0: device_x})),

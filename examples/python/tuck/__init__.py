@@ -478,6 +478,7 @@ def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: str = "zvc", *
     if not isinstance(x, Mapping):
         if name.endswith(b".safetensors"):
             raise TuckError(f"{path}: one tensor without a name is no safetensors file; pass a dict")
+        _array(x, "the tensor", dtype)  # is on the CPU
         frame = encode(x, codec, bound=bound, dtype=dtype, checksums=True, threads=threads)
         _tuck.write_frame(name, frame)
         return []

@@ -2,6 +2,7 @@
 
 import ctypes
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any, List, NamedTuple, Optional, Tuple
 
@@ -81,7 +82,7 @@ class DeviceArray:
                  offset: int = 0) -> None:
         """dtype: of tuck. base: of which it is a part, from a byte on."""
         self.shape, self.dtype, self.device, self.stream, self._base = tuple(shape), dtype, device, stream, base
-        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * _BYTES[dtype]
+        self.nbytes = prod(self.shape) * _BYTES[dtype]
         self.pointer: ctypes.c_void_p = ctypes.c_void_p(None if base is None else (base.pointer.value or 0) + offset)
         if base is None:
             number = _library().tuck_device_allocate(max(self.nbytes, 1), device, stream, ctypes.byref(self.pointer))
@@ -197,6 +198,12 @@ _NAMES = {of: name for name, of in [*NUMPY.items(), ("u8", "bool")]}
 _TORCH_NAMES = {of: name for name, of in [*TORCH.items(), ("u8", "bool")]}
 
 
+@lru_cache(maxsize=None)
+def _type_of(typestr):
+    of = np.dtype(typestr)
+    return _NAMES.get(of.name), of.itemsize, of.isnative
+
+
 def _place(x, role, dtype=None, is_written=False, stream=None) -> _Place:
     """stream: of the call, which what DLPack gives is ordered by."""
     if not is_on_device(x):
@@ -210,13 +217,13 @@ def _place(x, role, dtype=None, is_written=False, stream=None) -> _Place:
                       tuple(x.shape), x.device.index or 0, None, True)
     if hasattr(x, "__cuda_array_interface__"):
         seen = x.__cuda_array_interface__
-        (pointer, is_locked), shape, of = seen["data"], tuple(seen["shape"]), np.dtype(seen["typestr"])
-        if not of.isnative:
+        (pointer, is_locked), shape, producer = seen["data"], tuple(seen["shape"]), seen.get("stream")
+        own, bytes, is_native = _type_of(seen["typestr"])
+        if not is_native:
             raise ByteOrderError(f"{role} is big-endian")
         if is_written and is_locked:
             raise ReadOnlyError(f"{role} is read-only")
-        _check_strides(shape, seen.get("strides"), of.itemsize, role)
-        own, bytes, producer = _NAMES.get(of.name), of.itemsize, seen.get("stream")
+        _check_strides(shape, seen.get("strides"), bytes, role)
     else:
         number = _LEGACY if stream is None else stream or _LEGACY
         pointer, shape, strides, own, bytes = _tuck.dlpack_on_device(x.__dlpack__(stream=number))
@@ -224,7 +231,7 @@ def _place(x, role, dtype=None, is_written=False, stream=None) -> _Place:
         own, producer = own or None, None
     if isinstance(x, DeviceArray):
         own = x.dtype
-    size = int(np.prod(shape, dtype=np.int64)) * bytes
+    size = prod(shape) * bytes
     device = _library().tuck_device_of(pointer) if size else 0
     if device < 0:
         raise DeviceError(f"{role} is not in memory of the GPU")
@@ -355,7 +362,7 @@ def decode(frames, check, stream, bases=None, outs=None, keys=None) -> list:
             if values.dtype != frame.dtype and not (
                     values.dtype[0] in "ui" and _BYTES[values.dtype] == _BYTES[frame.dtype]):
                 raise DtypeError(f"out has type {values.dtype}, the frame {frame.dtype}")
-            size = int(np.prod(frame.shape, dtype=np.int64)) * _BYTES[frame.dtype]
+            size = prod(frame.shape) * _BYTES[frame.dtype]
             if is_delta and like.bytes != size:
                 raise WrongBaseError("the base has another number of values than the delta")
             if values.bytes != size:
