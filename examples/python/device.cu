@@ -51,7 +51,7 @@ struct item {
   double bound;
   int32_t mode;
   uint32_t row, metadata_bytes;
-  char codec[40], type[8];
+  char codec[44], type[8];
 };
 
 static_assert(sizeof(item) == 112);

@@ -19,9 +19,8 @@ _CUDA, _MANAGED = 2, 13  # of DLPack
 _OUTCOME = np.dtype([("bytes", "<u8"), ("code", "<u4"), ("first_bad_chunk", "<u4")])  # tuck::outcome
 _NO_CHUNK = 2**32 - 1
 # A tensor and its frame, as device.cu has it.
-_ITEM = np.dtype([("values", "u8"), ("value_bytes", "u8"), ("frame", "u8"), ("frame_bytes", "u8"), ("base", "u8"),
-                  ("bound", "f8"), ("mode", "i4"), ("row", "u4"), ("metadata_bytes", "u4"), ("codec", "S40"),
-                  ("type", "S8")], align=True)
+_ITEM = [("values", "u8"), ("value_bytes", "u8"), ("frame", "u8"), ("frame_bytes", "u8"), ("base", "u8"),
+         ("bound", "f8"), ("mode", "i4"), ("row", "u4"), ("metadata_bytes", "u4"), ("codec", "S44"), ("type", "S8")]
 
 
 def is_on_device(x) -> bool:
@@ -331,7 +330,7 @@ def encode(xs, how, bound, dtype=None, checksums=True, stream=None, bases=None, 
         text, like = b"".join(texts), places[0]
         outcomes = _run(tensor, "encode", items, on, places, is_delta, checksums, text, len(text))
     for i, f in enumerate(frames):
-        f.outcome = outcomes[i] if like.is_torch else outcomes._part((2,), "i64", _OUTCOME.itemsize * i)
+        f.outcome = outcomes[i] if like.is_torch else outcomes._part((2,), "i64", 16 * i)
     return frames
 
 
