@@ -315,8 +315,11 @@ class Torch(unittest.TestCase):
             y = tuck.decode(frame, check=True)
             self.assertEqual(y.shape, x.shape)
             self.assertTrue(torch.equal(y.to(dtype), x))
-        with self.assertRaises(tuck.ContiguityError):
-            tuck.encode(x.t())
+        x = torch.from_numpy(sparse())
+        for error, wrong in [(tuck.ContiguityError, x.t()), (tuck.DtypeError, x.to_sparse()), (
+                tuck.DtypeError, torch._neg_view(x)), (tuck.DtypeError, torch.complex(x, x))]:
+            with self.assertRaises(error):
+                tuck.encode(wrong)
 
     def test_deltas(self):
         base = {"a": torch.from_numpy(sparse()).bfloat16(), "b": torch.arange(9)}

@@ -23,7 +23,7 @@ import numpy as np
 from . import _tuck, device, errors
 from .device import DeviceArray, DeviceFrame, is_on_device
 from .errors import *  # noqa: F403
-from .types import AS_INTEGERS, NUMPY, is_torch, torch_type
+from .types import AS_INTEGERS, NUMPY, check_dense, is_torch, torch_type
 
 __version__ = "1.0.0"
 __all__ = ["absolute", "apply_delta", "apply_delta_batch", "codecs", "decode", "decode_batch", "decode_into", "encode",
@@ -126,8 +126,7 @@ def _array(x, role, dtype=None):
     if isinstance(x, np.generic):
         return np.asarray(x), dtype
     if is_torch(x):
-        if x.layout is not _torch().strided or x.is_quantized:
-            raise DtypeError(f"{role} is not a dense tensor")
+        check_dense(x, role)
         x = x.detach()
         if x.is_conj() or x.is_neg():
             x = x.resolve_conj().resolve_neg()

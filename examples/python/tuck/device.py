@@ -11,7 +11,7 @@ import numpy as np
 from . import _tuck
 from .errors import (ByteOrderError, ContiguityError, DeviceError, DtypeError, OutputTooSmallError, OverlapError,
                      ReadOnlyError, SizeError, UnknownCodecError, WrongBaseError, error_of, of_tensor)
-from .types import AS_INTEGERS, NUMPY, TORCH, is_torch, torch_type
+from .types import AS_INTEGERS, NUMPY, TORCH, check_dense, is_torch, torch_type
 
 _BYTES = {name: np.dtype(of).itemsize for name, of in {**NUMPY, **AS_INTEGERS}.items()}
 _LEGACY = 1  # the default stream, as CUDA numbers it
@@ -208,6 +208,9 @@ def _place(x, role, dtype=None, is_written=False, stream=None) -> _Place:
     if not is_on_device(x):
         raise DeviceError(f"{role} is not in memory of the GPU")
     if is_torch(x):
+        check_dense(x, role)
+        if x.is_neg():
+            raise DtypeError(f"{role} has other signs than its memory; pass x.resolve_neg()")
         x = x.detach()
         own = _TORCH_NAMES.get(str(x.dtype).split(".")[1])
         if not x.is_contiguous():
