@@ -273,18 +273,20 @@ def _new(shape, dtype, like: _Place, stream: _Stream):
         return DeviceArray(shape, dtype, like.device, stream.handle)
     import torch
 
-    with torch.cuda.stream(stream.torch):
+    with torch.cuda.stream(stream.torch or torch.cuda.ExternalStream(stream.handle, like.device)):
         return torch.empty(shape, dtype=torch_type(torch, dtype), device=f"cuda:{like.device}")
 
 
 def _order(stream: _Stream, *places: _Place) -> None:
     """Lets the stream wait for those of the arrays."""
-    for p in places:
-        if p.device != places[0].device:
-            raise DeviceError("the arrays are on different GPUs")
     handle = stream.handle or _LEGACY
     for other in {p.stream or _LEGACY for p in places if p.stream is not None} - {handle}:
         _check(_library().tuck_device_after(stream.handle, other, places[0].device))
+
+
+def _check_device(first: _Place, *others: _Place) -> None:
+    if any(p.device != first.device for p in others):
+        raise DeviceError("the arrays are on different GPUs")
 
 
 def _check_apart(a: _Place, b: _Place, text: str) -> None:
@@ -326,6 +328,7 @@ def encode(xs, how, bound, dtype=None, checksums=True, stream=None, bases=None, 
                     raise SizeError("the base has another type or size than the tensor")
                 _check_apart(base, frame, "out overlaps the base")
                 places.append(base)
+            _check_device(places[0], values, frame, base or values)
             items[tensor.at] = (values.pointer, values.bytes, frame.pointer, frame.bytes, base.pointer if base else 0,
                                 bound[1], bound[0], row, len(text), codec.encode(), values.dtype.encode())
             texts.append(text)
@@ -377,6 +380,7 @@ def decode(frames, check, stream, bases=None, outs=None, keys=None) -> list:
             else:
                 _check_apart(values, of, "out overlaps the frame")
             places += [of, values]
+            _check_device(places[0], of, values, like)
             items[tensor.at] = (values.pointer, values.bytes, of.pointer, of.bytes, like.pointer if is_delta else 0,
                                 1, 0 if frame.codec in _lossy() else -1, 1, 0, frame.codec.encode(),
                                 frame.dtype.encode())
