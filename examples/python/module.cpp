@@ -20,8 +20,11 @@ PyObject* error_classes = nullptr;
 uint64_t most_bytes(nb::handle tensor, encode_settings& how, bool is_delta) {
   return plan(array(tensor, "the tensor"), how, is_delta).most_bytes(how);
 }
-uint64_t most_bytes_of(const std::string& type, const std::vector<uint64_t>& shape, encode_settings& how) {
-  return plan(type_named(type), shape, how, false).most_bytes(how);
+// For an array on the device: maximum bytes of the frame, codec, row length, and the metadata.
+nb::tuple plan_of(const std::string& type, const std::vector<uint64_t>& shape, encode_settings& how, bool is_delta) {
+  const plan p(type_named(type), shape, how, is_delta);
+  return nb::make_tuple(p.most_bytes(how), how.name_of(p.type), tools::row_length(shape),
+                        nb::bytes(p.metadata.data(), p.metadata.size()));
 }
 
 uint64_t encode_to(nb::handle tensor, const array* base, nb::handle out, encode_settings& how) {
@@ -185,12 +188,12 @@ NB_MODULE(_tuck, m) {
       .def(
           "__init__",
           [](encode_settings* self, std::string codec, std::string as, int mode, double bound, bool checksums,
-             unsigned threads) {
-            new (self) encode_settings{std::move(codec), std::move(as), mode, bound, checksums, threads};
+             unsigned threads, bool for_gpu) {
+            new (self) encode_settings{std::move(codec), std::move(as), mode, bound, checksums, threads, for_gpu};
           },
-          "codec"_a, "as_type"_a, "mode"_a, "bound"_a, "checksums"_a, "threads"_a);
+          "codec"_a, "as_type"_a, "mode"_a, "bound"_a, "checksums"_a, "threads"_a, "for_gpu"_a);
   m.def("most_bytes", &most_bytes, "tensor"_a, "how"_a, "is_delta"_a);
-  m.def("most_bytes_of", &most_bytes_of, "type"_a, "shape"_a, "how"_a);
+  m.def("plan_of", &plan_of, "type"_a, "shape"_a, "how"_a, "is_delta"_a);
   m.def("encode", &encode, "tensor"_a, "out"_a, "how"_a);
   m.def("encode_delta", &encode_delta, "tensor"_a, "base"_a, "out"_a, "how"_a);
   m.def("decode", &decode, "frame"_a, "out"_a, "threads"_a);
@@ -199,6 +202,8 @@ NB_MODULE(_tuck, m) {
   m.def("dlpack_on_device", &dlpack_on_device, "capsule"_a);
   m.def("codecs", &codecs);
   m.def("digest", &digest_array, "tensor"_a);
+  m.attr("device_delta_codecs") = nb::tuple(
+      nb::cast(std::vector<std::string>(std::begin(tools::device_delta_codecs), std::end(tools::device_delta_codecs))));
   bind_files(m);
   bind_training(m);
 }

@@ -21,6 +21,7 @@ struct encode_settings {
   double bound;
   bool checksums;
   unsigned threads;
+  bool for_gpu;  // whether a GPU takes the chunks; other deltas have larger ones
 
   std::array<std::shared_ptr<tools::chosen_codec>, 16> codecs = {};  // by type
   dtype last_type = dtype::none;
@@ -64,7 +65,7 @@ struct plan {
     options.checksums = how.checksums;
     options.metadata = {reinterpret_cast<const std::byte*>(metadata.data()), metadata.size()};
     if (is_delta) options.alignment = tools::delta_alignment;
-    if (const std::string called = how.name_of(type); is_delta && tools::is_delta_codec(called))
+    if (const std::string called = how.name_of(type); is_delta && !how.for_gpu && tools::is_delta_codec(called))
       options.chunk_values = tools::most_chunk_values(called, type);
   }
   plan(const array& x, encode_settings& how, bool is_delta)

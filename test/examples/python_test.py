@@ -116,6 +116,19 @@ class Deltas(unittest.TestCase):
         self.assertIs(tuck.apply_delta(self.delta, in_place, out=in_place), in_place)
         self.assertTrue((in_place == self.x).all())
 
+    def test_batches(self):
+        bases = {"w": self.base.copy(), "i": np.arange(9), "unused": self.x}
+        deltas = tuck.encode_delta_batch({"w": self.x, "i": bases["i"]}, bases)
+        self.assertIs(tuck.apply_delta_batch(deltas, bases, out=bases)["w"], bases["w"])
+        self.assertTrue((bases["w"] == self.x).all())
+        with self.assertRaisesRegex(tuck.WrongBaseError, "'w'"):
+            tuck.apply_delta_batch(deltas, bases)
+        with self.assertRaisesRegex(tuck.DtypeError, "tensor 1"):
+            tuck.encode_batch([self.x, self.x.astype(complex)])
+        for error, of in [(tuck.SizeError, [self.x, self.x]), (TypeError, {0: self.x})]:
+            with self.assertRaises(error):
+                tuck.encode_delta_batch([self.x], of)
+
     def test_wrong_base(self):
         wrong = self.base.copy()
         wrong[0, 0] += 1

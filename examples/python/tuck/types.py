@@ -37,5 +37,11 @@ def torch_type(torch, name: str):
     return getattr(torch, of)
 
 
+def check_dense(x, role: str) -> None:
+    """Checks a tensor of PyTorch."""
+    if str(x.layout) != "torch.strided" or x.is_quantized or x.is_nested or x._is_zerotensor():
+        raise DtypeError(f"{role} is not a dense tensor")
+
+
 def is_torch(x) -> bool:
     return type(x).__module__.split(".", 1)[0] == "torch" and hasattr(x, "data_ptr")
