@@ -187,7 +187,8 @@ inline std::unique_ptr<tools::chosen_codec> codec_for(const codec_choice& choice
   return codec;
 }
 
-// The functions for files.
+// The functions for files, and those for trainings.
 void bind_files(nb::module_& m);
+void bind_training(nb::module_& m);
 
 }  // namespace tuck::python

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <new>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #if defined(TUCK_CUDASIM)
 #include <cudasim.hpp>
@@ -36,34 +40,97 @@ class on_device {
   cudaError_t error_;
 };
 
-// Calls `body` with scratch of a stream's own, which is freed in the stream's order.
-template <class Body> result with_scratch(uint64_t bytes, cudaStream_t stream, const Body& body) {
-  void* memory = nullptr;
-  if (const cudaError_t e = cudaMallocAsync(&memory, bytes, stream); e != cudaSuccess) return from_cuda(e);
-  const scratch_span scratch(tuck::bytes(static_cast<std::byte*>(memory), bytes));
-  result done = initialize(scratch, stream);
-  if (done) done = body(scratch);
-  const cudaError_t freed = cudaFreeAsync(memory, stream);
-  return done ? from_cuda(freed) : done;
-}
+// A tensor and its frame, as device.py's _ITEM.
+struct item {
+  std::byte* values;
+  uint64_t value_bytes;
+  std::byte* frame;
+  uint64_t frame_bytes;
+  const std::byte* base;  // of a delta: as many bytes as `values`
+  // The rest of the codec and of the frame's options. mode: -1 if the codec has no bound.
+  double bound;
+  int32_t mode;
+  uint32_t row, metadata_bytes;
+  char codec[44], type[8];
+};
 
-dtype type_named(std::string_view name) {
+static_assert(sizeof(item) == 112);
+
+struct chosen_item {
+  std::unique_ptr<tools::chosen_device_codec> codec;
+  const item* from;
+
+  bytes values() const { return {from->values, from->value_bytes}; }
+  const_bytes base() const { return {from->base, from->value_bytes}; }
+  bytes frame() const { return {from->frame, from->frame_bytes}; }
+};
+
+// The text of a field of a fixed size.
+template <size_t N> std::string_view text_of(const char (&field)[N]) { return {field, strnlen(field, N)}; }
+
+dtype type_of(const item& i) {
   for (uint8_t t = 1; size_of(dtype{t}) != 0; ++t)
-    if (name == tuck::name(dtype{t})) return dtype{t};
+    if (text_of(i.type) == tuck::name(dtype{t})) return dtype{t};
   return dtype::none;
 }
 
-// Calls `body` with the codec, on the device. No exception leaves the library.
-template <class Body>
-uint64_t with_codec(const char* name, int mode, double bound, uint32_t row, const char* type, int device,
-                    const Body& body) {
+status choose(const item& i, chosen_item& chosen) {
+  const std::string name(text_of(i.codec));
+  if (tools::types_of(name).empty()) return status::unknown_codec;
+  tools::codec_choice choice{name, {}, i.row};
+  if (i.mode >= 0) choice.bound = {static_cast<bound_mode>(i.mode), i.bound, nullptr};
+  chosen = {tools::choose_device_codec(choice, type_of(i)), &i};
+  return chosen.codec == nullptr ? status::type_not_taken : status::ok;
+}
+
+// Copies bytes of the host to the device without waiting. A graph keeps them, as they are the argument of a kernel.
+struct upload_job {
+  std::byte* to;
+  uint32_t count;
+  std::byte bytes[4000];
+};
+TUCK_KERNEL void __launch_bounds__(block_threads) upload_kernel(const __grid_constant__ upload_job job) {
+  for (uint32_t i = threadIdx.x; i < job.count; i += block_threads) job.to[i] = job.bytes[i];
+}
+result upload(const_bytes from, std::byte* to, cudaStream_t stream) {
+  for (uint64_t done = 0; done < from.size(); done += sizeof upload_job::bytes) {
+    upload_job job{
+        to + done, static_cast<uint32_t>(std::min(from.size() - done, uint64_t{sizeof upload_job::bytes})), {}};
+    std::memcpy(job.bytes, from.data() + done, job.count);
+    if (const result launched = detail::launch(upload_kernel, job, 1, {}, stream); !launched) return launched;
+  }
+  return {};
+}
+
+// Calls `body` for each item, one after the other on the stream, with scratch that is freed in the stream's order, and
+// with the metadata of all items on the device. Stops at the first error and sets `which` to its item. No exception
+// leaves the library.
+template <class Scratch, class Body>
+uint64_t for_each(const item* items, uint64_t count, const_bytes metadata, uint64_t& which, int device,
+                  cudaStream_t stream, const Scratch& scratch_bytes_of, const Body& body) {
   try {
     const on_device current(device);
     if (current.error() != cudaSuccess) return number_of(current.error());
-    tools::codec_choice choice{name, {}, row};
-    if (mode >= 0) choice.bound = {static_cast<bound_mode>(mode), bound, nullptr};
-    const auto codec = tools::choose_device_codec(choice, type_named(type));
-    return number_of(codec == nullptr ? result{status::type_not_taken} : body(*codec));
+    std::vector<chosen_item> chosen(count);
+    uint64_t size = scratch_head_bytes;
+    for (which = 0; which < count; ++which) {
+      if (const status s = choose(items[which], chosen[which]); s != status::ok) return number_of(result{s});
+      size = std::max(size, scratch_bytes_of(chosen[which]));
+    }
+    void* memory = nullptr;
+    if (const cudaError_t e = cudaMallocAsync(&memory, size + metadata.size(), stream); e != cudaSuccess)
+      return number_of(e);
+    std::byte* texts = static_cast<std::byte*>(memory) + size;
+    const scratch_span scratch(bytes(static_cast<std::byte*>(memory), size));
+    result done = initialize(scratch, stream);
+    if (done) done = upload(metadata, texts, stream);
+    for (which = 0; done && which < count; ++which) {
+      done = body(chosen[which], which, scratch, const_bytes(texts, items[which].metadata_bytes));
+      texts += items[which].metadata_bytes;
+      if (!done) break;
+    }
+    const cudaError_t freed = cudaFreeAsync(memory, stream);
+    return done ? number_of(freed) : number_of(done);
   } catch (const std::bad_alloc&) {
     return number_of(result{status::out_of_memory});
   }
@@ -73,33 +140,37 @@ uint64_t with_codec(const char* name, int mode, double bound, uint32_t row, cons
 
 #define TUCK_EXPORT extern "C" __attribute__((visibility("default")))
 
-// Encodes `bytes` bytes of values. `mode`: -1 if the codec has no bound. `row`: values per row, for chains with rows.
-// `written`: a tuck::outcome in device memory.
-TUCK_EXPORT uint64_t tuck_device_encode(const char* codec, int mode, double bound, uint32_t row, const char* type,
-                                        const void* values, uint64_t bytes, void* frame, uint64_t frame_bytes,
-                                        int checksums, void* written, int device, cudaStream_t stream) {
-  return with_codec(codec, mode, bound, row, type, device, [&](const tools::chosen_device_codec& chosen) {
-    frame_options options;
-    options.checksums = checksums != 0;
-    const uint64_t needed = chosen.scratch_bytes(bytes / size_of(type_named(type)), options);
-    return with_scratch(std::max<uint64_t>(needed, scratch_head_bytes), stream, [&](scratch_span scratch) {
-      return chosen.encode({static_cast<const std::byte*>(values), bytes},
-                           {static_cast<std::byte*>(frame), frame_bytes}, scratch, static_cast<outcome*>(written),
-                           stream, options);
-    });
-  });
+// Encodes tensors, relative to their bases if `is_delta`. metadata: of all items, one after the other, on the host.
+// written: as many tuck::outcome in device memory. which: receives the index of the item of an error.
+TUCK_EXPORT uint64_t tuck_device_encode(const item* items, uint64_t count, int is_delta, int checksums,
+                                        const std::byte* metadata, uint64_t metadata_bytes, outcome* written,
+                                        uint64_t* which, int device, cudaStream_t stream) {
+  frame_options options;
+  options.checksums = checksums != 0;
+  if (is_delta != 0) options.alignment = tools::delta_alignment;
+  return for_each(
+      items, count, {metadata, metadata_bytes}, *which, device, stream,
+      [&](const chosen_item& i) {
+        return i.codec->scratch_bytes(i.from->value_bytes / size_of(type_of(*i.from)), options);
+      },
+      [&](const chosen_item& i, uint64_t at, scratch_span scratch, const_bytes text) {
+        options.metadata_on_device = text;
+        return is_delta != 0
+                   ? i.codec->encode_delta(i.values(), i.base(), i.frame(), scratch, written + at, stream, options)
+                   : i.codec->encode(i.values(), i.frame(), scratch, written + at, stream, options);
+      });
 }
 
-// Decodes a frame of this codec and type. Behind the frame there may be other bytes.
-TUCK_EXPORT uint64_t tuck_device_decode(const char* codec, const char* type, const void* frame, uint64_t frame_bytes,
-                                        void* values, uint64_t bytes, void* restored, int device, cudaStream_t stream) {
-  const int mode = tools::is_lossy(codec) ? 0 : -1;  // decoding takes bound and row length of the frame
-  return with_codec(codec, mode, 1, 1, type, device, [&](const tools::chosen_device_codec& chosen) {
-    return with_scratch(scratch_head_bytes, stream, [&](scratch_span scratch) {
-      return chosen.decode({static_cast<const std::byte*>(frame), frame_bytes},
-                           {static_cast<std::byte*>(values), bytes}, scratch, static_cast<outcome*>(restored), stream);
-    });
-  });
+// Decodes frames of these codecs and types, or deltas. Behind a frame there may be other bytes. Codecs take bound and
+// row length of the frame.
+TUCK_EXPORT uint64_t tuck_device_decode(const item* items, uint64_t count, int is_delta, outcome* restored,
+                                        uint64_t* which, int device, cudaStream_t stream) {
+  return for_each(
+      items, count, {}, *which, device, stream, [](const chosen_item&) { return scratch_head_bytes; },
+      [&](const chosen_item& i, uint64_t at, scratch_span scratch, const_bytes) {
+        return is_delta != 0 ? i.codec->decode_delta(i.frame(), i.base(), i.values(), scratch, restored + at, stream)
+                             : i.codec->decode(i.frame(), i.values(), scratch, restored + at, stream);
+      });
 }
 
 // Lets later work on `stream` wait for the work that `other` has now.
@@ -149,10 +220,22 @@ TUCK_EXPORT const char* tuck_device_message(uint64_t number) {
 }
 
 #if defined(TUCK_CUDASIM)
-// For tests: calls that may wait for the device.
+// For tests: calls that may wait for the device, launches, and graphs.
 TUCK_EXPORT uint64_t tuck_device_waits() {
   const cudasim::counters c = cudasim::snapshot();
-  return c.synchronisations;
+  return c.synchronisations + c.memcpys;
+}
+TUCK_EXPORT uint64_t tuck_device_capture(cudaStream_t stream) {
+  return number_of(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+}
+TUCK_EXPORT uint64_t tuck_device_replay(cudaStream_t stream, unsigned times) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t runnable = nullptr;
+  cudaError_t e = cudaStreamEndCapture(stream, &graph);
+  if (e == cudaSuccess) e = cudaGraphInstantiate(&runnable, graph, 0);
+  for (; e == cudaSuccess && times != 0; --times) e = cudaGraphLaunch(runnable, stream);
+  if (e == cudaSuccess) e = cudaStreamSynchronize(stream);
+  return number_of(e);
 }
 TUCK_EXPORT cudaStream_t tuck_device_stream() {
   cudaStream_t stream = nullptr;

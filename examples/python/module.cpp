@@ -1,16 +1,11 @@
 // The functions of the library for Python: tuck/__init__.py makes the interface of them. Arrays are in memory of the
 // CPU. Encoding and decoding run without the interpreter's lock.
-#include "array.hpp"
-#include "support/npy.hpp"
-
-#include <tuck/frame/reader.hpp>
+#include "plan.hpp"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <array>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,76 +17,14 @@ namespace {
 // The exception classes by number, set by the Python half.
 PyObject* error_classes = nullptr;
 
-// How tensors are to be encoded, with what the last one needed: the next one is often like it.
-struct encode_settings {
-  std::string codec, as;
-  int mode;
-  double bound;
-  bool checksums;
-  unsigned threads;
-
-  std::array<std::shared_ptr<tools::chosen_codec>, 16> codecs = {};  // by type
-  dtype last_type = dtype::none;
-  std::vector<uint64_t> last_shape = {};
-  std::string last_prelude = {};
-
-  // Without a name: the codec of deltas.
-  std::string name_of(dtype type) const { return codec.empty() ? tools::delta_codec(type) : codec; }
-  const std::shared_ptr<tools::chosen_codec>& codec_of(dtype type, const std::vector<uint64_t>& shape) {
-    auto& chosen = codecs[static_cast<size_t>(type)];
-    if (chosen == nullptr || (codec == tools::codec_with_rows && (last_type != type || last_shape != shape))) {
-      codec_choice choice = choice_of(name_of(type), mode, bound);
-      choice.row = tools::row_length(shape);
-      chosen = codec_for(choice, type);
-    }
-    return chosen;
-  }
-  const std::string& prelude_of(dtype type, const std::vector<uint64_t>& shape) {
-    if (last_type != type || last_shape != shape) {
-      last_prelude = tools::make_npy_prelude(type, shape);
-      last_type = type;
-      last_shape = shape;
-    }
-    return last_prelude;
-  }
-};
-
-// How one tensor is to be encoded, checked before memory is allocated for the frame.
-struct plan {
-  std::shared_ptr<tools::chosen_codec> codec;
-  dtype type;
-  uint64_t count = 1;
-  const_bytes values;
-  std::string metadata;
-  frame_options options;
-
-  plan(dtype of, const std::vector<uint64_t>& shape, encode_settings& how, bool is_delta) : type(of) {
-    for (const uint64_t size : shape) count *= size;
-    codec = how.codec_of(type, shape);
-    metadata = how.prelude_of(type, shape);
-    options.checksums = how.checksums;
-    options.metadata = {reinterpret_cast<const std::byte*>(metadata.data()), metadata.size()};
-    if (is_delta) options.alignment = tools::delta_alignment;
-    if (const std::string called = how.name_of(type); is_delta && tools::is_delta_codec(called))
-      options.chunk_values = tools::most_chunk_values(called, type);
-  }
-  plan(const array& x, encode_settings& how, bool is_delta)
-      : plan(x.type(how.as, "the tensor"), x.shape(), how, is_delta) {
-    values = x.all();
-    if (!tuck::aligned(values.data(), size_of(type))) check(status::misaligned, "the tensor");
-  }
-  uint64_t most_bytes(const encode_settings& how) const {
-    const tools::frame_plan sizes = codec->plan(count, options);
-    check(sizes.code, "codec '" + how.codec + "'");
-    return sizes.most_bytes;
-  }
-};
-
 uint64_t most_bytes(nb::handle tensor, encode_settings& how, bool is_delta) {
   return plan(array(tensor, "the tensor"), how, is_delta).most_bytes(how);
 }
-uint64_t most_bytes_of(const std::string& type, const std::vector<uint64_t>& shape, encode_settings& how) {
-  return plan(type_named(type), shape, how, false).most_bytes(how);
+// For an array on the device: maximum bytes of the frame, codec, row length, and the metadata.
+nb::tuple plan_of(const std::string& type, const std::vector<uint64_t>& shape, encode_settings& how, bool is_delta) {
+  const plan p(type_named(type), shape, how, is_delta);
+  return nb::make_tuple(p.most_bytes(how), how.name_of(p.type), tools::row_length(shape),
+                        nb::bytes(p.metadata.data(), p.metadata.size()));
 }
 
 uint64_t encode_to(nb::handle tensor, const array* base, nb::handle out, encode_settings& how) {
@@ -124,25 +57,6 @@ uint64_t encode(nb::handle tensor, nb::handle out, encode_settings& how) {
 uint64_t encode_delta(nb::handle tensor, nb::handle base, nb::handle out, encode_settings& how) {
   const array before(base, "the base");
   return encode_to(tensor, &before, out, how);
-}
-
-frame_header header_of(const_bytes frame) {
-  frame_header h;
-  check(inspect(frame, h), "the frame");
-  return h;
-}
-
-// Checks the array for the values of a frame.
-bytes room_for(const frame_header& h, const array& out) {
-  const uint64_t size = h.value_count * size_of(h.type);
-  const dtype type = out.type({}, "out");
-  if (type != h.type && !(type <= dtype::i64 && size_of(type) == size_of(h.type)))
-    check(status::type_mismatch, std::string("out has type ") + name(type) + ", the frame " + name(h.type));
-  if (out.bytes() != size)
-    refuse(refusal::wrong_size,
-           "out has " + std::to_string(out.bytes()) + " bytes; the tensor has " + std::to_string(size));
-  if (!tuck::aligned(out.data(), size_of(h.type))) check(status::misaligned, "out");
-  return out.all();
 }
 
 void decode(nb::handle frame, nb::handle out, unsigned threads) {
@@ -232,6 +146,12 @@ nb::tuple dlpack_on_device(const nb::object& capsule) {
                         type == dtype::none ? "" : name(type), x.itemsize());
 }
 
+uint64_t digest_array(nb::handle tensor) {
+  const array x(tensor, "the tensor");
+  const nb::gil_scoped_release unlocked;
+  return checksum(x.all());
+}
+
 nb::list codecs() {
   nb::list all;
   for (const std::string& codec : tools::codec_names())
@@ -268,12 +188,12 @@ NB_MODULE(_tuck, m) {
       .def(
           "__init__",
           [](encode_settings* self, std::string codec, std::string as, int mode, double bound, bool checksums,
-             unsigned threads) {
-            new (self) encode_settings{std::move(codec), std::move(as), mode, bound, checksums, threads};
+             unsigned threads, bool for_gpu) {
+            new (self) encode_settings{std::move(codec), std::move(as), mode, bound, checksums, threads, for_gpu};
           },
-          "codec"_a, "as_type"_a, "mode"_a, "bound"_a, "checksums"_a, "threads"_a);
+          "codec"_a, "as_type"_a, "mode"_a, "bound"_a, "checksums"_a, "threads"_a, "for_gpu"_a);
   m.def("most_bytes", &most_bytes, "tensor"_a, "how"_a, "is_delta"_a);
-  m.def("most_bytes_of", &most_bytes_of, "type"_a, "shape"_a, "how"_a);
+  m.def("plan_of", &plan_of, "type"_a, "shape"_a, "how"_a, "is_delta"_a);
   m.def("encode", &encode, "tensor"_a, "out"_a, "how"_a);
   m.def("encode_delta", &encode_delta, "tensor"_a, "base"_a, "out"_a, "how"_a);
   m.def("decode", &decode, "frame"_a, "out"_a, "threads"_a);
@@ -281,5 +201,9 @@ NB_MODULE(_tuck, m) {
   m.def("info", &info, "frame"_a);
   m.def("dlpack_on_device", &dlpack_on_device, "capsule"_a);
   m.def("codecs", &codecs);
+  m.def("digest", &digest_array, "tensor"_a);
+  m.attr("device_delta_codecs") = nb::tuple(
+      nb::cast(std::vector<std::string>(std::begin(tools::device_delta_codecs), std::end(tools::device_delta_codecs))));
   bind_files(m);
+  bind_training(m);
 }

@@ -43,11 +43,10 @@ template <codec C> class chosen_on_device final : public chosen_device_codec {
     else
       return {status::codec_mismatch};
   }
-  result decode_delta(const_bytes frame, bytes values, scratch_span scratch, outcome* restored,
+  result decode_delta(const_bytes frame, const_bytes base, bytes values, scratch_span scratch, outcome* restored,
                       cudaStream_t stream) const override {
     if constexpr (has_delta_kernels<C>)
-      return tuck::decode_delta(codec_, frame, elements(const_bytes(values)), elements(values), scratch, restored,
-                                stream);
+      return tuck::decode_delta(codec_, frame, elements(base), elements(values), scratch, restored, stream);
     else
       return {status::codec_mismatch};
   }
@@ -118,7 +117,7 @@ outcome device_session::decode(const chosen_device_codec& codec, const_bytes fra
   out.upload(values, stream_);  // values that decoding does not write stay as they were; those of a delta's base
   require(initialize(scratch.scratch(), stream_));
   const outcome done = timed([&](outcome* restored) {
-    return is_delta ? codec.decode_delta(in.all(), out.all(), scratch.scratch(), restored, stream_)
+    return is_delta ? codec.decode_delta(in.all(), out.all(), out.all(), scratch.scratch(), restored, stream_)
                     : codec.decode(in.all(), out.all(), scratch.scratch(), restored, stream_);
   });
   out.download(values, stream_);

@@ -27,11 +27,11 @@ class chosen_device_codec {
   virtual result decode(const_bytes frame, bytes values, scratch_span scratch, outcome* restored,
                         cudaStream_t stream) const = 0;
 
-  // The same for deltas, restored in place of their base. Return codec_mismatch without device_delta_codecs.
+  // The same for deltas. `values` may be the base. Return codec_mismatch for other codecs than device_delta_codecs.
   virtual result encode_delta(const_bytes values, const_bytes base, bytes frame, scratch_span scratch, outcome* written,
                               cudaStream_t stream, const frame_options& options) const = 0;
-  virtual result decode_delta(const_bytes frame, bytes values, scratch_span scratch, outcome* restored,
-                              cudaStream_t stream) const = 0;
+  virtual result decode_delta(const_bytes frame, const_bytes base, bytes values, scratch_span scratch,
+                              outcome* restored, cudaStream_t stream) const = 0;
 };
 
 // Returns null if no codec has this name and accepts this type.

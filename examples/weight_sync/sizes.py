@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import torch
-
-import tuck_torch
+import tuck
 
 INDEX, GAP, VALUE = 4, 2, 2  # bytes
 DELTA_CODECS = ("steps", "gaps", "zvc+rle+huffman")
@@ -67,7 +66,7 @@ def columns() -> tuple[dict[str, Callable[[torch.Tensor, torch.Tensor, np.ndarra
         else:
             table[f"zstd -{level}"] = lambda old, new, xor, places, f=compressed_bytes: f(xor.tobytes())
     for codec in DELTA_CODECS:
-        table[codec] = lambda old, new, xor, places, c=codec: tuck_torch.encode_delta(new, old, c).numel()
+        table[codec] = lambda old, new, xor, places, c=codec: tuck.encode_delta(new, old, c).numel()
     table["bound"] = lambda old, new, xor, places: (entropy(np.array([len(places), len(xor) - len(places)])) +
                                                     entropy(np.bincount(xor[places])))
     return table, missing

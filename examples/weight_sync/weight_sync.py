@@ -23,16 +23,13 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "torch"))
 
 try:
     import torch
+    import tuck
 
     import gpt
     import sizes
-    import tuck_torch
     from link import ANSWER, DELTA, END, FULL, REQUEST, ROLES, Failure, Link
 except ImportError as missing:
     sys.exit(f"weight_sync: {missing}")
@@ -69,19 +66,19 @@ class Server:
                 self.step, self.wants_full = step, False
                 self.counts["deltas" if kind == DELTA else "full frames"] += 1
                 self.counts["seconds"] += time.process_time() - begin
-            except tuck_torch.Error as why:
+            except tuck.TuckError as why:
                 self.refuse(kind, step, why)
 
     def apply(self, kind: int, digest: int, frame: torch.Tensor) -> None:
         if kind == DELTA:
-            tuck_torch.decode_delta(frame, self.weights)  # in place, verified first
+            tuck.apply_delta(frame, self.weights, out=self.weights, threads=torch.get_num_threads())  # verified first
             return
-        tuck_torch.decode(frame, self.spare)
-        if tuck_torch.digest(self.spare) != digest:
-            raise tuck_torch.Error("decode: these are not the weights that were sent")
+        tuck.decode(frame, out=self.spare)
+        if tuck.digest(self.spare) != digest:
+            raise tuck.TuckError("these are not the weights that were sent")
         self.weights.copy_(self.spare)
 
-    def refuse(self, kind: int, step: int, why: tuck_torch.Error) -> None:
+    def refuse(self, kind: int, step: int, why: tuck.TuckError) -> None:
         self.counts["refused"] += 1
         repeated = kind == DELTA and step == self.step and not self.wants_full
         self.wants_full = not repeated
@@ -91,7 +88,7 @@ class Server:
         with torch.no_grad():
             logits = self.model(tokens.long()[None])[0, -1]
         self.link.send(ANSWER, self.step, raw_bytes(logits), flag=self.wants_full,
-                       digest=tuck_torch.digest(self.weights))
+                       digest=tuck.digest(self.weights))
 
     def report(self) -> None:
         c = self.counts
@@ -111,7 +108,7 @@ class Sender:
 
     def send_delta(self, step: int) -> None:
         begin = time.process_time()
-        frame = tuck_torch.encode_delta(self.weights, self.sent)
+        frame = tuck.encode_delta(self.weights, self.sent, threads=torch.get_num_threads())
         self.counts.update({"seconds": time.process_time() - begin, "deltas": 1, "delta bytes": frame.numel(),
                             "changed": int((self.weights.view(torch.int16) != self.sent.view(torch.int16)).sum())})
         self.sent.copy_(self.weights)
@@ -138,7 +135,7 @@ class Sender:
             self.send_full(step, its_step)
         with torch.no_grad():
             expected = raw_bytes(self.model(tokens[None])[0, -1])
-        is_current = digest == tuck_torch.digest(self.weights)
+        is_current = digest == tuck.digest(self.weights)
         if its_step == step and not is_current:
             raise Failure(f"step {step}: the server has other weights and does not know")
         self.counts["current" if is_current else "older"] += 1
@@ -146,15 +143,15 @@ class Sender:
         return is_current
 
     def send_full(self, step: int, its_step: int) -> None:
-        frame = tuck_torch.encode(self.weights, FULL_CODEC)
-        self.link.send(FULL, step, frame, digest=tuck_torch.digest(self.weights))
+        frame = tuck.encode(self.weights, FULL_CODEC)
+        self.link.send(FULL, step, frame, digest=tuck.digest(self.weights))
         self.counts.update({"full frames": 1, "full bytes": frame.numel()})
         print(f"trainer: step {step}: a full frame of {frame.numel():,} bytes for the server, which is at step {its_step}",
               flush=True)
 
     def finish(self, steps: int) -> None:
         if not self.ask(steps):  # the last delta was lost; an empty delta makes the server notice
-            self.link.send(DELTA, steps, tuck_torch.encode_delta(self.sent, self.sent))
+            self.link.send(DELTA, steps, tuck.encode_delta(self.sent, self.sent))
             if not self.ask(steps):
                 raise Failure(f"after {steps} steps the server has other weights")
         self.link.send(END, steps)
@@ -163,7 +160,7 @@ class Sender:
     def report(self, steps: int) -> None:
         c, raw = self.counts, self.weights.numel() * 2
         print(f"trainer: after {steps} steps the server has the same weights, bit for bit: digest "
-              f"{tuck_torch.digest(self.weights):016x}\n"
+              f"{tuck.digest(self.weights):016x}\n"
               f"trainer: {c['current'] + c['older']} answers: {c['current']} from the weights of their step, "
               f"{c['equal']} of these equal to the trainer's own; {c['older']} from older weights\n"
               f"trainer: {c['deltas']} deltas of {c['delta bytes'] // c['deltas']:,} bytes in the mean, "
@@ -291,7 +288,7 @@ def main(arguments: list[str]) -> int:
     torch.set_num_threads(o.threads)
     try:
         run_trainer(o) if o.role == "trainer" else run_server(o)
-    except (Failure, tuck_torch.Error, OSError, ValueError) as why:
+    except (Failure, OSError, ValueError) as why:
         print(f"{o.role}: {why}", file=sys.stderr, flush=True)
         return 1
     except KeyboardInterrupt:

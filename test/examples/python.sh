@@ -13,6 +13,7 @@ fi
 # Nothing is timed here.
 export CMAKE_ARGS="-DTUCK_DEVICE=simulator -DCMAKE_CXX_FLAGS_RELEASE=-O1"
 "$work/build/bin/pip" wheel --quiet --no-deps --wheel-dir "$work" "$source/examples/python"
+"$work/build/bin/pip" install --quiet --no-deps --target "$work/package" "$work"/tuck-*.whl  # for other tests
 for packages in "" --system-site-packages; do
   env=$work/env$packages
   "$python" -m venv $packages "$env"

@@ -95,6 +95,12 @@ class Arrays(unittest.TestCase):
         self.assertTrue((tuck.decode_batch(tuck.encode_batch([tensors["a"]]))[0] == tensors["a"]).all())
 
 
+    def test_digest(self):
+        x = sparse()
+        self.assertEqual(tuck.digest(x), tuck.digest(x.tobytes()))
+        self.assertNotEqual(tuck.digest(x), tuck.digest(x + 1))
+
+
 class Deltas(unittest.TestCase):
     def setUp(self):
         self.base = sparse()
@@ -109,6 +115,19 @@ class Deltas(unittest.TestCase):
         in_place = self.base.copy()
         self.assertIs(tuck.apply_delta(self.delta, in_place, out=in_place), in_place)
         self.assertTrue((in_place == self.x).all())
+
+    def test_batches(self):
+        bases = {"w": self.base.copy(), "i": np.arange(9), "unused": self.x}
+        deltas = tuck.encode_delta_batch({"w": self.x, "i": bases["i"]}, bases)
+        self.assertIs(tuck.apply_delta_batch(deltas, bases, out=bases)["w"], bases["w"])
+        self.assertTrue((bases["w"] == self.x).all())
+        with self.assertRaisesRegex(tuck.WrongBaseError, "'w'"):
+            tuck.apply_delta_batch(deltas, bases)
+        with self.assertRaisesRegex(tuck.DtypeError, "tensor 1"):
+            tuck.encode_batch([self.x, self.x.astype(complex)])
+        for error, of in [(tuck.SizeError, [self.x, self.x]), (TypeError, {0: self.x})]:
+            with self.assertRaises(error):
+                tuck.encode_delta_batch([self.x], of)
 
     def test_wrong_base(self):
         wrong = self.base.copy()
@@ -341,6 +360,61 @@ class Torch(unittest.TestCase):
             tuck.encode(x.detach().to_sparse())
         with self.assertRaises(tuck.DeviceError):
             tuck.encode(torch.empty(3, device="meta"))
+        frame, y = tuck.encode(x.detach()), torch.empty(x.shape)
+        for wrong in (torch._neg_view(y), torch._efficientzerotensor(x.shape), torch.nested.nested_tensor([y, y])):
+            with self.assertRaises(tuck.DtypeError):
+                tuck.decode(frame, out=wrong)
+        (y.untyped_storage() if hasattr(y, "untyped_storage") else y.storage()).resize_(0)
+        for call in (lambda: tuck.decode(frame, out=y), lambda: tuck.encode(y), lambda: tuck.digest(y)):
+            self.assertRaises(tuck.ContiguityError, call)
+
+    def test_autograd_counts_writes(self):
+        x = torch.from_numpy(sparse())
+        frame, delta = tuck.encode(x), tuck.encode_delta(x, x + 1)
+        for write in (lambda t: tuck.decode(frame, out=t), lambda t: tuck.apply_delta(delta, x + 1, out=t)):
+            for of in (lambda w: w, lambda w: w * 2, lambda w: (w.repeat(2, 1) * 2)[30:]):
+                t = of(torch.ones(30, 500, requires_grad=True))
+                y, version = (t * t).sum(), t._version
+                write(t)
+                self.assertTrue(torch.equal(t.detach(), x))
+                self.assertEqual(t._version, version + 1)
+                with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                    y.backward()
+            with torch.inference_mode():
+                t = torch.zeros(30, 500)
+            self.assertTrue(torch.equal(write(t), x))
+        t = torch.zeros(30, 500)
+        with self.assertRaises(tuck.WrongBaseError):
+            tuck.apply_delta(delta, x, out=t)
+        self.assertEqual((t._version, t.count_nonzero().item()), (0, 0))
+
+    def test_jobs(self):
+        from tuck.training import decode_job, encode_job
+
+        x = torch.from_numpy(sparse((300, 1000)))
+        for started in (False, True):
+            job = encode_job(x, "zvc+huffman")
+            if started:
+                job.start()
+            size, seconds = job.wait()
+            frame = torch.empty(size, dtype=torch.uint8)
+            job.copy_frame(frame)
+            self.assertTrue(job.is_done and seconds > 0)
+            self.assertRaises(tuck.SizeError, job.copy_frame, frame[1:])
+            out = torch.empty(x.numel())
+            job = decode_job(frame, out)
+            if started:
+                job.start()
+            self.assertEqual(job.wait()[0], 0)
+            self.assertTrue(torch.equal(out.view_as(x), x))
+            frame[size // 2:] = 255
+            self.assertRaises(tuck.DamagedFrameError, decode_job(frame, out).wait)
+        jobs = [encode_job(x, "zvc+huffman") for _ in range(20)]
+        for job in jobs:
+            job.start()
+        del job, jobs  # takes back what has not begun
+        self.assertRaises(tuck.DtypeError, encode_job, x, "exponents", dtype="f64")
+        self.assertRaises(tuck.BoundError, encode_job, x, "quantize")
 
     @unittest.skipIf(torch is None or hasattr(torch.library, "custom_op"), "PyTorch has operators")
     def test_operators_need_a_newer_version(self):

@@ -2,7 +2,7 @@
 """examples/torch on a device: what goes through libtuck_torch.so, which the simulator runs. PyTorch has no such device:
 tensors on the CPU are copied to memory of the simulator's and back.
 
-TUCK_TORCH_LIBRARY: torch_allocator.cu with the simulator in it. TUCK_HOST_LIBRARY: as for the other tests."""
+TUCK_TORCH_LIBRARY: torch_allocator.cu with the simulator in it."""
 
 import contextlib
 import ctypes
@@ -17,6 +17,7 @@ os.environ["TUCK_PINNED_BYTES"] = str(1 << 24)
 
 try:
     import torch
+    import tuck  # noqa: F401
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
@@ -141,7 +142,7 @@ class Device(unittest.TestCase):
             patch = mock.patch.object(owner, name, fake)
             patch.start()
             self.addCleanup(patch.stop)
-        self.swap = library._loaded[library.Swap] = Simulated()
+        self.swap = library._swap = Simulated()
         Stream.events.clear()
 
     @staticmethod

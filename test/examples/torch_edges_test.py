@@ -3,7 +3,6 @@
 
 import contextlib
 import copy
-import ctypes
 import gc
 import os
 import pickle
@@ -19,6 +18,7 @@ sys.path.insert(0, str(EXAMPLE))
 
 try:
     import torch
+    import tuck
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
@@ -29,8 +29,9 @@ from torch.autograd import forward_ad
 from torch.nn import functional as F
 from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import checkpoint
-from tuck_torch.library import Choice, host
+from tuck.training import Advisor, BoundController, decode_job
 from tuck_torch.functions import Call
+from tuck_torch.library import Choice, begin_encode, encode_job, finish_encode, is_only_ours
 from tuck_torch.session import Session
 from tuck_torch.store import Recipe, Stored, counts_writes
 
@@ -97,9 +98,8 @@ class Comet(unittest.TestCase):
             t[:4] = torch.tensor([0.0, 1e-30, 1.0, 1e-3], dtype=dtype)
             for bound in (1e-3, 0.05):
                 choice = Choice("quantize", bound, False, True)
-                frame = host().encode(choice, t)
                 into = torch.empty(t.numel(), dtype=choice.encoded_type(dtype))
-                host().decode(frame, into)
+                decode_job(finish_encode(encode_job(choice, t))[0], into).wait()
                 into = choice.lower(into, dtype)
                 with self.subTest(dtype=dtype, bound=bound):
                     self.assertEqual(into.dtype, dtype)
@@ -157,91 +157,24 @@ class Comet(unittest.TestCase):
 
 
 class Numbers(unittest.TestCase):
-    """Of tuck_host.h: an int is not taken for what its low bits say."""
-
-    F32, ABSOLUTE = 11, 0
-    BAD_MODE, OTHER_TYPE, NO_CODEC = 1, 16, 17
-
-    def setUp(self):
-        self.values = torch.linspace(-1, 1, 1000)
-        self.frame = torch.zeros(8192, dtype=torch.uint8)
-
     def test_options_of_bounds_are_positive(self):
         good = [.32, .01, 1, 1e-4, 1e-8, 1e-1]
         for place in (0, 1, 3, 4, 5):
-            for wrong in (-1.0, float("nan"), float("inf")):
-                with self.subTest(place=place, wrong=wrong):
-                    self.assertFalse(host().bound_new(*good[:place], wrong, *good[place + 1:]))
-        controller = host().bound_new(*good)
-        self.assertTrue(controller)
-        host().bound_free(controller)
+            for wrong in (-1.0, 0.0, float("nan"), float("inf")):
+                with self.subTest(place=place, wrong=wrong), self.assertRaises(ValueError):
+                    BoundController(*good[:place], wrong, *good[place + 1:])
+        self.assertEqual(BoundController(*good).bound, 1e-4)
 
-    def status(self, codec, mode, dtype):
-        """Of encoding in each way, which have to agree."""
-        lib, used = host(), ctypes.c_uint64(77)
-        data, count = self.values.data_ptr(), self.values.numel()
-        room = lib._room(codec, mode, 0.01, dtype, count)
-        status = lib._encode(codec, mode, 0.01, dtype, data, count, self.frame.data_ptr(), self.frame.numel(), 1, used)
-        job = lib._job_encode(codec, mode, 0.01, dtype, data, count)
-        self.assertEqual((room == 0, job is None), (status != 0, status != 0))
-        lib.job_free(job)
-        self.assertEqual(used.value == 0, status != 0)
-        return status
-
-    def wide(self, low):
-        """Others with the same low bits, and others at all."""
-        return [n + low for n in (256, 512, 65536, -256, -2**31)] + [255, 2**31 - 1, -1, -2**31 + 255]
-
-    def test_modes(self):
-        self.assertEqual([self.status(b"quantize", m, self.F32) for m in range(3)], [0, 0, 0])
-        for codec in (b"quantize", b"quantize+delta+zvc+huffman"):
-            for mode in [3, 4, *self.wide(0), *self.wide(1), *self.wide(2)]:
-                self.assertEqual(self.status(codec, mode, self.F32), self.BAD_MODE, (codec, mode))
-
-    def test_types(self):
-        for codec in (b"zvc", b"quantize"):
-            self.assertEqual(self.status(codec, self.ABSOLUTE, self.F32), 0)
-            for dtype in [0, 15, *self.wide(self.F32), *self.wide(0)]:
-                self.assertEqual(self.status(codec, self.ABSOLUTE, dtype), self.NO_CODEC, (codec, dtype))
-        self.status(b"zvc", self.ABSOLUTE, self.F32)
-        into, lib, kept = torch.full_like(self.values, 7), host(), self.frame.clone()
-        for dtype in [0, 15, *self.wide(self.F32)]:
-            arguments = self.frame.data_ptr(), self.frame.numel(), dtype, into.data_ptr(), into.numel()
-            self.assertEqual(lib._decode(*arguments, 1), self.OTHER_TYPE)
-            job = lib._job_decode(*arguments)
-            self.assertEqual(lib._job_wait(job, ctypes.c_uint64(), ctypes.c_double()), self.OTHER_TYPE)
-            lib.job_free(job)
-        self.assertTrue((into == 7).all())
-        self.assertTrue(torch.equal(self.frame, kept))
-
-    def test_types_of_deltas(self):
-        lib, used, data, count = host(), ctypes.c_uint64(), self.values.data_ptr(), self.values.numel()
-        to = self.frame.data_ptr(), self.frame.numel(), 1
-        self.assertEqual(lib._encode_delta(b"gaps", self.F32, data, data, count, *to, used), 0)
-        into = torch.full_like(self.values, 7)
-        for dtype in [0, 15, *self.wide(self.F32)]:
-            self.assertEqual(lib._delta_room(b"gaps", dtype, count), 0)
-            self.assertEqual(lib._decode_delta(self.frame.data_ptr(), used.value, dtype, data, into.data_ptr(), count, 1),
-                             self.OTHER_TYPE)
-            self.assertEqual(lib._encode_delta(b"gaps", dtype, data, data, count, *to, ctypes.c_uint64()),
-                             self.NO_CODEC)
-        self.assertTrue((into == 7).all())
-
-    def test_codecs_and_what_the_advisor_numbers(self):
-        for codec in (None, b"", b"zip", b"zvc+rle"):
-            self.assertEqual(self.status(codec, self.ABSOLUTE, self.F32), self.NO_CODEC)
-            self.assertEqual(host().is_lossy(codec), 0)
-            self.assertEqual(host()._delta_room(codec, self.F32, 1000), 0)
-        advisor = host().advisor_new(1e9, 1e9, 1)
-        tensor = host().advisor_add(advisor, 1 << 20, 0.0, 0.0)
+    def test_what_the_advisor_numbers(self):
+        advisor = Advisor(1e9, 1e9, 1)
+        tensor = advisor.add(1 << 20)
         for number in (1, 256, 2**32, 2**64 - 1):
-            self.assertEqual(host().advisor_decide(advisor, number, 0.5), -1)
-            host().advisor_measured(advisor, number, 0, 0.5, 1e-9, 1e-9, 2.0)
-            host().advisor_measured(advisor, tensor, number, 0.5, 1e-9, 1e-9, 2.0)
-        self.assertEqual(host().advisor_decide(advisor, tensor, 0.5), -1)
-        host().advisor_free(advisor)
-        for status in (256, -1, -2**31):
-            self.assertEqual(host().message(status), b"unknown status")
+            for call in (lambda: advisor.decide(number, 0.5),
+                         lambda: advisor.measured(number, 0, 0.5, 1e-9, 1e-9, 2.0),
+                         lambda: advisor.measured(tensor, number, 0.5, 1e-9, 1e-9, 2.0)):
+                self.assertRaises(IndexError, call)
+        self.assertEqual(advisor.decide(tensor, 0.5), -1)
+        self.assertRaises(ValueError, Advisor, 1.0, 1e9, 1)
 
 
 class Lossless(unittest.TestCase):
@@ -294,17 +227,11 @@ class Lossless(unittest.TestCase):
         loss.backward()
         self.assertTrue(torch.equal(w.grad, -x))
 
-    def test_wrong_calls_are_named(self):
-        t = torch.zeros(64)
-        for wrong, what, call in (
-                (ValueError, "'lz4' is not one of zvc, ", lambda: tuck_torch.encode(t, "lz4")),
-                (ValueError, "'quantize' is not one of zvc, ", lambda: tuck_torch.encode(t, "quantize")),
-                (BufferError, "no codec is for torch.int16", lambda: tuck_torch.encode(t.short(), "zvc")),
-                (BufferError, "no codec is for torch.bool", lambda: tuck_torch.encode_delta(t.bool(), t.bool())),
-                (TypeError, "Advised: a policy .* cannot be copied", lambda: copy.deepcopy(tuck_torch.Advised(1e9))),
-                (TypeError, "Codec: a policy .* cannot be copied", lambda: pickle.dumps(tuck_torch.Codec("zvc")))):
-            with self.subTest(what=what), self.assertRaisesRegex(wrong, what):
-                call()
+    def test_policies_cannot_be_copied(self):
+        for policy in (tuck_torch.Advised(1e9), tuck_torch.Codec("zvc")):
+            for call in (copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(TypeError, "a policy .* cannot be copied"):
+                    call(policy)
 
 
 def comet_of_others():
@@ -426,12 +353,10 @@ class GivenBack(unittest.TestCase):
     def test_the_thread_reads_memory_that_others_do_not_give_back(self):
         t = torch.randn(1 << 21).relu()
         before = t.clone()
-        job, held = host().begin_encode(Choice("zvc+rle+huffman"), t.detach().view(-1))
+        job = begin_encode(Choice("zvc+rle+huffman"), t.detach().view(-1))
         self.storage(t).resize_(0)
-        frame, _ = host().finish_encode(job, "zvc+rle+huffman")
-        host().job_free(job)
         into = torch.empty_like(before)
-        host().decode(frame, into)
+        decode_job(finish_encode(job)[0], into).wait()
         self.assertTrue(torch.equal(into, before))
 
     @unittest.skipIf(not hasattr(torch._C, "_storage_Use_Count"), "this PyTorch does not count who holds memory")
@@ -439,11 +364,9 @@ class GivenBack(unittest.TestCase):
         for others in (False, True):
             t = torch.randn(1 << 18)
             alone = t.detach().view(-1)
-            address, other = t.data_ptr(), t[5:] if others else None
+            other = t[5:] if others else None
             del t
-            job, held = host().begin_encode(Choice("zvc"), alone)
-            self.assertEqual(held.data_ptr() == address, not others)
-            host().job_free(job)
+            self.assertEqual(is_only_ours(alone), not others)
 
 
 class Compared(Session):
@@ -920,63 +843,6 @@ class Subclasses(unittest.TestCase):
         self.assertNotIn(1e-4, found[State].values())
 
 
-class Frames(unittest.TestCase):
-    def test_values_that_are_not_in_memory_are_refused(self):
-        t = torch.randn(64, 64)
-        frame, delta = tuck_torch.encode(t, "zvc"), tuck_torch.encode_delta(t, t)
-        for wrong in (torch._neg_view(t), torch._efficientzerotensor((64, 64)), t.to_sparse(), t.to_sparse_csr(), t.t(),
-                      t[:1].expand(64, 64), t.to("meta"), torch.nested.nested_tensor([t, t])):
-            for call in (lambda: tuck_torch.encode(wrong, "zvc"), lambda: tuck_torch.encode_delta(wrong, wrong),
-                         lambda: tuck_torch.digest(wrong), lambda: tuck_torch.decode(frame, wrong),
-                         lambda: tuck_torch.decode_delta(delta, wrong)):
-                with self.assertRaisesRegex(ValueError, "a frame needs a contiguous tensor on the CPU, with its values"):
-                    call()
-        with self.assertRaisesRegex(ValueError, "a frame needs a contiguous tensor"):
-            tuck_torch.digest(torch.complex(t, t).conj())
-        for wrong in (frame.int(), frame[::2], frame.to("meta"), frame[:1].expand(1000)):
-            for call in (lambda: tuck_torch.decode(wrong, t), lambda: tuck_torch.decode_delta(wrong, t)):
-                with self.assertRaisesRegex(ValueError, "a frame is a contiguous tensor of uint8 on the CPU"):
-                    call()
-
-
-class Written(unittest.TestCase):
-    """What decode and decode_delta write, autograd counts as it counts copy_."""
-
-    writes = {"copy_": lambda t, new: t.copy_(new),
-              "decode": lambda t, new: tuck_torch.decode(tuck_torch.encode(new, "zvc"), t),
-              "decode_delta": lambda t, new: tuck_torch.decode_delta(tuck_torch.encode_delta(new, t.detach()), t),
-              "decode_delta, into": lambda t, new: tuck_torch.decode_delta(
-                  tuck_torch.encode_delta(new, torch.zeros_like(new)), torch.zeros_like(new), t)}
-
-    def test_saved_values_that_are_overwritten_are_an_error(self):
-        forms = {"a parameter": lambda w: w, "a result": lambda w: w * 2, "a part": lambda w: (w * 2)[3:],
-                 "a single value": lambda w: w[:1].reshape(())}
-        for name, write in self.writes.items():
-            for form, of in forms.items():
-                with self.subTest(write=name, of=form):
-                    w = torch.randn(4096, requires_grad=True)
-                    t = of(w)
-                    y, version, new = (t * t).sum(), t._version, t.detach() + 1
-                    with torch.no_grad():
-                        write(t, new)
-                    self.assertTrue(torch.equal(t.detach(), new))
-                    self.assertEqual(t._version, version + 1)
-                    with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
-                        y.backward()
-
-    def test_what_is_not_counted(self):
-        """A delta that is refused changes nothing, and tensors of the inference mode have no version."""
-        t, new = torch.zeros(4096), torch.ones(4096)
-        with self.assertRaises(tuck_torch.Error):
-            tuck_torch.decode_delta(tuck_torch.encode_delta(new, new * 2), t)
-        self.assertEqual((t._version, t.count_nonzero().item()), (0, 0))
-        with torch.inference_mode():
-            t = torch.zeros(4096)
-        for name, write in list(self.writes.items())[1:]:
-            write(t, new)
-            self.assertTrue(torch.equal(t, new))
-
-
 @unittest.skipIf(not hasattr(torch, "set_default_device"), "this PyTorch has no default device")
 class DefaultDevice(unittest.TestCase):
     def test_tensors_of_another_device(self):
@@ -988,12 +854,8 @@ class DefaultDevice(unittest.TestCase):
             with self.subTest(policy=policy):
                 self.assertTrue(all(map(torch.equal, gradients(model, x, y, ALL[policy]()), plain)))
         t = x.relu()
-        for encode, decode in ((lambda: tuck_torch.encode(t, "zvc"), tuck_torch.decode),
-                               (lambda: tuck_torch.encode_delta(t, x),
-                                lambda frame, into: tuck_torch.decode_delta(frame, x, into))):
-            into = torch.zeros_like(t)
-            decode(encode(), into)
-            self.assertTrue(torch.equal(into, t))
+        for restored in (tuck.decode(tuck.encode(t)), tuck.apply_delta(tuck.encode_delta(t, x), x)):
+            self.assertTrue(torch.equal(restored, t))
 
 
 class Scaled(unittest.TestCase):
@@ -1071,7 +933,7 @@ class Forked(unittest.TestCase):
         self.addCleanup(torch.set_num_threads, torch.get_num_threads())
         torch.set_num_threads(1)  # OpenMP's threads are not the child's
         choice, t, x = Choice("zvc+rle+huffman"), torch.randn(1 << 21).relu(), torch.randn(1 << 18, requires_grad=True)
-        jobs, held = zip(*(host().begin_encode(choice, t) for _ in range(4)))
+        jobs = [begin_encode(choice, t) for _ in range(4)]
         with tuck_torch.saved_tensors(ALL["zvc+rle+huffman"]()):
             y = x
             for _ in range(12):
@@ -1080,19 +942,15 @@ class Forked(unittest.TestCase):
             child = os.fork()
             if child == 0:
                 signal.alarm(30)  # ends it where it hangs
-        frames = []
-        for job in jobs[1:]:
-            frames.append(host().finish_encode(job, "")[0])
-        for job in jobs:
-            host().job_free(job)
-        job, read = host().begin_encode(choice, t)
+        frames = [finish_encode(job)[0] for job in jobs[1:]]
+        del jobs
+        job = begin_encode(choice, t)
         deadline = time.monotonic() + 20
-        while not host().job_is_done(job) and time.monotonic() < deadline:  # by a thread of the process's own
+        while not job.is_done and time.monotonic() < deadline:  # by a thread of the process's own
             time.sleep(0.001)
-        done = host().job_is_done(job)
-        frames.append(host().finish_encode(job, "")[0])
-        host().job_free(job)
-        right = done and all(torch.equal(frame, host().encode(choice, t)) for frame in frames)
+        done = job.is_done
+        frames += [finish_encode(job)[0], finish_encode(encode_job(choice, t))[0]]
+        right = done and all(torch.equal(frame, frames[-1]) for frame in frames)
         del y
         if child == 0:
             os._exit(0 if right else 1)

@@ -17,6 +17,7 @@ sys.path.insert(0, str(EXAMPLE))
 try:
     import torch
     import sklearn  # noqa: F401
+    import tuck  # noqa: F401
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
@@ -249,7 +250,7 @@ class Saved(unittest.TestCase):
             out = Keep.apply(x)
         for stored in [o for o in gc.get_objects() if type(o) is tuck_torch.store.Frame and o.frame is not None]:
             stored.frame[20] ^= 1
-        with self.assertRaisesRegex(RuntimeError, "decode: "):  # autograd keeps the text, not the type
+        with self.assertRaisesRegex((RuntimeError, tuck.TuckError), "the frame: "):  # autograd may change the type
             out.backward()
 
 
@@ -456,7 +457,7 @@ class Policies(unittest.TestCase):
                 loss = (conv(x) * head).mean()
             loss.backward()
             optimizer.step()
-        bound = tuck_torch.library.host().bound_now(policy._controller((("Conv2d_1", 0, "convolution", 0), "input")))
+        bound = policy._controller((("Conv2d_1", 0, "convolution", 0), "input")).bound
         wanted = 0.01 * optimizer.state[conv.weight]["momentum_buffer"].abs().mean().item()
         errors = []
         for _ in range(40):

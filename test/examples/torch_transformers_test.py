@@ -16,6 +16,7 @@ sys.path.insert(0, str(EXAMPLE))
 try:
     import torch
     import sklearn  # noqa: F401
+    import tuck  # noqa: F401
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)

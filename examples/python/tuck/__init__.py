@@ -18,21 +18,22 @@ from os import PathLike
 from typing import (TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, TypeVar, Union,
                     overload)
 
-import numpy as np
-
 from . import _tuck, device, errors
 from .device import DeviceArray, DeviceFrame, is_on_device
 from .errors import *  # noqa: F403
-from .types import AS_INTEGERS, NUMPY, is_torch, torch_type
+from .types import AS_INTEGERS, NUMPY, check_dense, is_torch, torch_type
 
 __version__ = "1.0.0"
-__all__ = ["absolute", "apply_delta", "codecs", "decode", "decode_batch", "decode_into", "encode", "encode_batch",
-           "encode_delta", "info", "load", "max_frame_bytes", "pointwise", "range_relative", "save", "Bound", "Codec",
-           "DeviceArray", "DeviceFrame", "Info"]
+__all__ = ["absolute", "apply_delta", "apply_delta_batch", "codecs", "decode", "decode_batch", "decode_into", "digest",
+           "encode", "encode_batch", "encode_delta", "encode_delta_batch", "info", "load", "max_frame_bytes",
+           "pointwise", "range_relative", "save", "Bound", "Codec", "DeviceArray", "DeviceFrame", "Info"]
 __all__ += errors.__all__
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+else:
+    from .types import np
 
 # NumPy arrays, PyTorch tensors, and anything else with the buffer protocol or DLPack.
 Array = Any
@@ -74,7 +75,7 @@ class Info(NamedTuple):
 
 _OF_DELTAS = object()  # the codec that the library takes for deltas of the type
 _MODES = ("absolute", "range", "pointwise")
-_NATIVE = {np.dtype(name) for name in [*NUMPY.values(), "bool"]}
+_NATIVE = "?bBhHiIlLqQefd"  # NumPy's characters for what the extension takes
 _ML_DTYPES = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
 
@@ -102,18 +103,18 @@ def _mode(bound):
 
 
 @lru_cache(maxsize=256)
-def _settings(codec, dtype, bound, checksums, threads):
+def _settings(codec, dtype, bound, checksums, threads, for_gpu=False):
     mode, value = _mode(bound)
     if not isinstance(codec, str) and codec is not _OF_DELTAS:
         raise TypeError("codec: pass its name, such as 'zvc'")
     name = "" if codec is _OF_DELTAS else codec or "none"
-    return _tuck.Settings(name, dtype or "", mode, value, bool(checksums), threads)
+    return _tuck.Settings(name, dtype or "", mode, value, bool(checksums), threads, bool(for_gpu))
 
 
 def _array(x, role, dtype=None):
     """What the extension takes for x, and the name of its type if the array does not tell."""
     if type(x) is np.ndarray:
-        if x.dtype in _NATIVE:
+        if x.dtype.char in _NATIVE and x.dtype.isnative:
             return x, dtype
         if not x.dtype.isnative:
             raise ByteOrderError(f"{role} is big-endian; pass x.astype(x.dtype.newbyteorder('='))")
@@ -126,13 +127,16 @@ def _array(x, role, dtype=None):
     if isinstance(x, np.generic):
         return np.asarray(x), dtype
     if is_torch(x):
-        if x.layout is not _torch().strided or x.is_quantized:
-            raise DtypeError(f"{role} is not a dense tensor")
-        x = x.detach()
-        if x.is_conj() or x.is_neg():
-            x = x.resolve_conj().resolve_neg()
+        check_dense(x, role)
         if x.device.type != "cpu":
             raise DeviceError(f"{role} is on {x.device}; pass x.cpu()")
+        x = x.detach()
+        if x.is_conj() or x.is_neg():
+            if role == "out":
+                raise DtypeError("out has other signs than its memory; pass out.resolve_neg()")
+            x = x.resolve_conj().resolve_neg()
+        if x.numel() != 0 and x.data_ptr() == 0:
+            raise ContiguityError(f"the memory of {role} has been freed")
         name = str(x.dtype).split(".")[1]
         if name == "bool":  # DLPack of older versions does not take it
             return x.view(_torch().uint8), dtype
@@ -141,6 +145,8 @@ def _array(x, role, dtype=None):
         if name in _ML_DTYPES:
             return x.view(_torch().uint8), dtype or _ML_DTYPES[name]
         return x, dtype
+    if is_on_device(x):
+        raise DeviceError(f"{role} is in memory of a GPU")
     return x, dtype
 
 
@@ -150,8 +156,23 @@ def _torch():
     return torch
 
 
+def _on_gpu(x) -> bool:
+    return isinstance(x, DeviceFrame) or is_on_device(x)
+
+
+def _refuse_stream(stream) -> None:
+    if stream is not None:
+        raise DeviceError("stream is for arrays on a GPU")
+
+
 def _room(bytes, like):
-    return _torch().empty(bytes, dtype=_torch().uint8) if is_torch(like) else np.empty(bytes, np.uint8)
+    return _torch().empty(bytes, dtype=_torch().uint8, device="cpu") if is_torch(like) else np.empty(bytes, np.uint8)
+
+
+def _count_write(out):
+    """Tells autograd of a write that PyTorch has not made, by one of its own that changes no value."""
+    if is_torch(out) and not out.is_inference():
+        out.detach().as_strided((0,), (1,)).zero_()
 
 
 def _used(room, bytes):
@@ -185,12 +206,12 @@ def encode(x, codec="zvc", *, bound=None, out=None, dtype=None, checksums=False,
                __cuda_array_interface__, or the default stream. x and `out` must stay until it has done the work
 
     Returns the frame: a uint8 array, or a uint8 torch tensor for a torch tensor. With `out`, its first bytes. On a GPU,
-    returns a DeviceFrame, which has no shape in its metadata. Raises a subclass of TuckError."""
+    returns a DeviceFrame, whose bytes are the same. Raises a subclass of TuckError; on a GPU OutputTooSmallError may
+    come from DeviceFrame.wait."""
     if is_on_device(x):
         how = _settings(codec, None, bound, checksums, 1)
-        return device.encode(x, codec, how, *_mode(bound), out, dtype, checksums, stream)
-    if stream is not None:
-        raise DeviceError("stream is for arrays on a GPU")
+        return device.encode([x], how, _mode(bound), dtype, checksums, stream, outs=[out])[0]
+    _refuse_stream(stream)
     x, dtype = _array(x, "the tensor", dtype)
     how = _settings(codec, dtype, bound, checksums, threads)
     if out is None:
@@ -201,22 +222,31 @@ def encode(x, codec="zvc", *, bound=None, out=None, dtype=None, checksums=False,
 
 @overload
 def encode_delta(x: np.ndarray, base: Array, codec: Optional[str] = None, *, out: Optional[Array] = None,
-                 dtype: Optional[str] = None, threads: int = 1) -> np.ndarray: ...
-@overload
-def encode_delta(x: torch.Tensor, base: Array, codec: Optional[str] = None, *, out: Optional[Array] = None,
-                 dtype: Optional[str] = None, threads: int = 1) -> torch.Tensor: ...
+                 dtype: Optional[str] = None, threads: int = 1, for_gpu: bool = False) -> np.ndarray: ...
 @overload
 def encode_delta(x: Array, base: Array, codec: Optional[str] = None, *, out: Optional[Array] = None,
-                 dtype: Optional[str] = None, threads: int = 1) -> np.ndarray: ...
-def encode_delta(x, base, codec=None, *, out=None, dtype=None, threads=1):
+                 dtype: Optional[str] = None, stream: Any) -> DeviceFrame: ...
+@overload
+def encode_delta(x: Array, base: Array, codec: Optional[str] = None, *, out: Optional[Array] = None,
+                 dtype: Optional[str] = None, threads: int = 1, stream: Any = None, for_gpu: bool = False) -> Any: ...
+def encode_delta(x, base, codec=None, *, out=None, dtype=None, threads=1, stream=None, for_gpu=False):
     """Encodes a tensor relative to a base of the same type and size, such as the weights of the step before. Lossless.
 
-    codec   None, or a name; None is "steps" for floats of up to 4 bytes, and "gaps" for other types
+    codec   None, or a name; None is "steps" for floats of up to 4 bytes, and "gaps" for other types. On a GPU one of
+            "gaps", "rle", "steps" and "zvc"
+    for_gpu whether a GPU is to apply a delta that the CPU encodes: its chunks are then as small as a GPU needs them,
+            and its bytes those of a GPU. A GPU does not take other deltas of "gaps" and "steps" from the CPU
 
-    The other parameters are those of encode. Deltas always have checksums. Returns the delta, which is a frame."""
+    The other parameters are those of encode. On a GPU the base is there too. Deltas always have checksums. Returns the
+    delta, which is a frame: what encode returns. Raises SizeError if the base has another type or size, OverlapError if
+    `out` overlaps it, and what encode raises."""
+    if is_on_device(x):
+        how = _settings(codec or _OF_DELTAS, None, None, True, 1, True)
+        return device.encode([x], how, _mode(None), dtype, True, stream, [base], [out])[0]
+    _refuse_stream(stream)
     x, dtype = _array(x, "the tensor", dtype)
     base, _ = _array(base, "the base", dtype)
-    how = _settings(codec or _OF_DELTAS, dtype, None, True, threads)
+    how = _settings(codec or _OF_DELTAS, dtype, None, True, threads, for_gpu)
     if out is None:
         room = _room(_tuck.most_bytes(x, how, True), x)
         return _used(room, _tuck.encode_delta(x, base, room, how))
@@ -229,7 +259,7 @@ def _new_tensor(seen, like):
     if is_torch(like):
         torch = _torch()
         shape = tuple(reversed(seen["shape"])) if order == "F" else seen["shape"]
-        made = torch.empty(shape, dtype=torch_type(torch, dtype))
+        made = torch.empty(shape, dtype=torch_type(torch, dtype), device="cpu")
         return made.permute(*reversed(range(made.dim()))) if order == "F" and made.dim() > 1 else made, made
     if dtype not in AS_INTEGERS:
         made = np.empty(seen["shape"], NUMPY[dtype], order)
@@ -239,9 +269,8 @@ def _new_tensor(seen, like):
 
 
 @overload
-def decode(frame: Union[Array, Bytes], *, out: T, threads: int = 1) -> T: ...
-@overload
-def decode(frame: DeviceFrame, *, out: T, stream: Any = None, check: bool = False) -> T: ...
+def decode(frame: Union[Array, Bytes, DeviceFrame], *, out: T, threads: int = 1, stream: Any = None,
+           check: bool = False) -> T: ...
 @overload
 def decode(frame: DeviceFrame, *, out: None = None, stream: Any = None, check: bool = False) -> Any: ...
 @overload
@@ -263,13 +292,16 @@ def decode(frame, *, out=None, threads=1, stream=None, check=False):
     Returns `out`, or a new array of the frame's type and shape: a torch tensor if the frame is one; for another frame
     on a GPU a DeviceArray. NumPy gets bf16 and 8-bit floats as integers. Raises DamagedFrameError if the frame is not
     valid; new arrays are then not returned, and the damaged chunks of `out` are 0."""
-    if isinstance(frame, DeviceFrame) or not isinstance(frame, (bytes, bytearray, memoryview)) and is_on_device(frame):
-        return device.decode(frame, out, check, stream)
-    if stream is not None:
-        raise DeviceError("stream is for frames on a GPU")
+    if _on_gpu(frame):
+        return device.decode([frame], check, stream, outs=[out])[0]
+    _refuse_stream(stream)
     from_, _ = _array(_as_array(frame), "the frame")
     if out is not None:
-        _tuck.decode(from_, _array(out, "out")[0], threads)
+        room, _ = _array(out, "out")
+        try:
+            _tuck.decode(from_, room, threads)
+        finally:  # the values before the damage may have been written
+            _count_write(out)
         return out
     seen = _tuck.info(from_)
     made, room = _new_tensor(seen, frame)
@@ -277,71 +309,160 @@ def decode(frame, *, out=None, threads=1, stream=None, check=False):
     return made
 
 
-def decode_into(frame: Union[Array, Bytes], out: T, *, threads: int = 1) -> T:
+def decode_into(frame: Union[Array, Bytes, DeviceFrame], out: T, *, threads: int = 1, stream: Any = None,
+                check: bool = False) -> T:
     """Decodes a frame into an array. The same as decode(frame, out=out)."""
-    return decode(frame, out=out, threads=threads)
+    return decode(frame, out=out, threads=threads, stream=stream, check=check)
 
 
-def apply_delta(delta: Union[Array, Bytes], base: T, *, out: Optional[T] = None, threads: int = 1) -> T:
+def apply_delta(delta: Union[Array, Bytes, DeviceFrame], base: T, *, out: Optional[T] = None, threads: int = 1,
+                stream: Any = None, check: bool = False) -> T:
     """Restores the tensor that encode_delta has encoded.
 
-    base   the base of the delta, bit for bit; WrongBaseError if it is another, and nothing is written
-    out    None, or array for the values, which may be `base` itself
+    delta   frame, as for decode; a DeviceFrame on a GPU, where the base is too
+    base    the base of the delta, bit for bit; WrongBaseError if it is another, and nothing is written
+    out     None, or array for the values, which may be `base` itself
+    stream  for a DeviceFrame, on whose stream the call is asynchronous, as for encode
+    check   for a DeviceFrame: whether to wait for the stream and to raise WrongBaseError, NotADeltaError or
+            DamagedFrameError. Else `out` shows nothing of them: it is not written, a new array not even initialized
 
-    Returns `out`, or a new array like `base`."""
+    Returns `out`, or a new array like `base`: on a GPU a torch tensor or a DeviceArray."""
+    if _on_gpu(delta):
+        return device.decode([delta], check, stream, [base], [out])[0]
+    _refuse_stream(stream)
     from_, _ = _array(_as_array(delta), "the delta")
     before, _ = _array(base, "the base")
     if out is None:
-        out = _torch().empty_like(base) if is_torch(base) else np.empty_like(base)
+        out = _torch().empty_like(base, device="cpu") if is_torch(base) else np.empty_like(base)
     _tuck.apply_delta(from_, before, _array(out, "out")[0], threads)
+    _count_write(out)
     return out
+
+
+def _batch(on_cpu, on_gpu, *columns):
+    """Calls for a batch. columns: lists or dicts with the same keys, or None, which stands for None of each key."""
+    is_dict = isinstance(columns[0], Mapping)
+    columns = [c if c is None or isinstance(c, Mapping) else list(c) for c in columns]
+    keys = list(columns[0]) if is_dict else range(len(columns[0]))
+    rows = []
+    for c in columns:
+        if c is not None and isinstance(c, Mapping) != is_dict:
+            raise TypeError("a batch is of lists or of dicts, not of both")
+        if c is not None and not is_dict and len(c) != len(keys):
+            raise SizeError(f"lists of {len(keys)} and {len(c)} elements are no batch")
+        rows.append([None] * len(keys) if c is None else [c[k] for k in keys])
+    if any(map(_on_gpu, rows[0])):
+        made = on_gpu(keys, *rows)
+    else:
+        made = []
+        with errors.of_tensor(keys) as tensor:
+            for tensor.at, row in enumerate(zip(*rows)):
+                made.append(on_cpu(*row))
+    return dict(zip(keys, made)) if is_dict else made
 
 
 @overload
 def encode_batch(tensors: Mapping[Key, Array], codec: str = "zvc", *, bound: Optional[Bound] = None, threads: int = 1,
-                 checksums: bool = False) -> Dict[Key, Any]: ...
+                 checksums: bool = False, stream: Any = None) -> Dict[Key, Any]: ...
 @overload
 def encode_batch(tensors: Iterable[Array], codec: str = "zvc", *, bound: Optional[Bound] = None, threads: int = 1,
-                 checksums: bool = False) -> List[Any]: ...
-def encode_batch(tensors, codec="zvc", *, bound=None, threads=1, checksums=False):
-    """Encodes each tensor of a list or dict. Returns the frames in a list, or in a dict with the same keys."""
-    def one(x):
-        return encode(x, codec, bound=bound, threads=threads, checksums=checksums)
+                 checksums: bool = False, stream: Any = None) -> List[Any]: ...
+def encode_batch(tensors, codec="zvc", *, bound=None, threads=1, checksums=False, stream=None):
+    """Encodes each tensor of a list or dict, as encode does; types and shapes may differ. Tensors on a GPU are all on
+    one, and the call is on one stream.
 
-    return {k: one(x) for k, x in tensors.items()} if isinstance(tensors, Mapping) else [one(x) for x in tensors]
+    Returns the frames in a list, or in a dict with the same keys. Raises what encode raises, with the key or index of
+    the tensor."""
+    return _batch(
+        lambda x: encode(x, codec, bound=bound, threads=threads, checksums=checksums, stream=stream),
+        lambda keys, xs: device.encode(xs, _settings(codec, None, bound, checksums, 1), _mode(bound),
+                                       checksums=checksums, stream=stream, keys=keys), tensors)
 
 
 @overload
-def decode_batch(frames: Mapping[Key, Array], *, threads: int = 1) -> Dict[Key, Any]: ...
+def decode_batch(frames: Mapping[Key, Any], *, threads: int = 1, stream: Any = None,
+                 check: bool = False) -> Dict[Key, Any]: ...
 @overload
-def decode_batch(frames: Iterable[Array], *, threads: int = 1) -> List[Any]: ...
-def decode_batch(frames, *, threads=1):
-    """Decodes each frame of a list or dict. Returns the tensors in a list, or in a dict with the same keys."""
-    if isinstance(frames, Mapping):
-        return {k: decode(f, threads=threads) for k, f in frames.items()}
-    return [decode(f, threads=threads) for f in frames]
+def decode_batch(frames: Iterable[Any], *, threads: int = 1, stream: Any = None, check: bool = False) -> List[Any]: ...
+def decode_batch(frames, *, threads=1, stream=None, check=False):
+    """Decodes each frame of a list or dict, as decode does. With `check` a batch on a GPU waits once.
+
+    Returns the tensors in a list, or in a dict with the same keys. Raises what decode raises, with the key or index of
+    the frame."""
+    return _batch(lambda frame: decode(frame, threads=threads, stream=stream),
+                  lambda keys, all: device.decode(all, check, stream, keys=keys), frames)
+
+
+@overload
+def encode_delta_batch(tensors: Mapping[Key, Array], bases: Mapping[Key, Array], codec: Optional[str] = None, *,
+                       threads: int = 1, stream: Any = None, for_gpu: bool = False) -> Dict[Key, Any]: ...
+@overload
+def encode_delta_batch(tensors: Iterable[Array], bases: Iterable[Array], codec: Optional[str] = None, *,
+                       threads: int = 1, stream: Any = None, for_gpu: bool = False) -> List[Any]: ...
+def encode_delta_batch(tensors, bases, codec=None, *, threads=1, stream=None, for_gpu=False):
+    """Encodes each tensor of a list or dict relative to its base, as encode_delta does.
+
+    bases  list of as many bases, or dict with the same keys, and maybe more
+
+    Returns the deltas, as encode_batch returns frames. Raises what encode_delta raises, with the key or index of the
+    tensor."""
+    how = _settings(codec or _OF_DELTAS, None, None, True, 1, True)
+    return _batch(
+        lambda x, base: encode_delta(x, base, codec, threads=threads, stream=stream, for_gpu=for_gpu),
+        lambda keys, xs, all: device.encode(xs, how, _mode(None), stream=stream, bases=all, keys=keys), tensors, bases)
+
+
+@overload
+def apply_delta_batch(deltas: Mapping[Key, Any], bases: Mapping[Key, T], *, out: Optional[Mapping[Key, T]] = None,
+                      threads: int = 1, stream: Any = None, check: bool = False) -> Dict[Key, T]: ...
+@overload
+def apply_delta_batch(deltas: Iterable[Any], bases: Iterable[T], *, out: Optional[Iterable[T]] = None,
+                      threads: int = 1, stream: Any = None, check: bool = False) -> List[T]: ...
+def apply_delta_batch(deltas, bases, *, out=None, threads=1, stream=None, check=False):
+    """Restores the tensor of each delta of a list or dict, as apply_delta does.
+
+    bases  list of as many bases, or dict with the same keys, and maybe more
+    out    None, or list or dict of arrays for the values, which may be `bases` itself
+    check  for a GPU: whether to wait, once, and to raise errors
+
+    Returns the tensors in a list or dict. Raises what apply_delta raises, with the key or index of the delta; others
+    may have been restored."""
+    return _batch(lambda delta, base, to: apply_delta(delta, base, out=to, threads=threads, stream=stream),
+                  lambda keys, all, before, to: device.decode(all, check, stream, before, to, keys), deltas, bases, out)
 
 
 def _as_array(frame):
     return np.frombuffer(frame, np.uint8) if isinstance(frame, (bytes, bytearray, memoryview)) else frame
 
 
-def info(frame: Union[Array, Bytes]) -> Info:
-    """Reads what a frame says about itself, without decoding it."""
-    seen = _tuck.info(_array(_as_array(frame), "the frame")[0])
+def info(frame: Union[Array, Bytes, DeviceFrame]) -> Info:
+    """Reads what a frame says about itself, without decoding it. For a frame on a GPU, a DeviceFrame or an array, it
+    waits for the stream. Raises DamagedFrameError if the header is not valid."""
+    seen = _tuck.info(device.head(frame) if _on_gpu(frame) else _array(_as_array(frame), "the frame")[0])
     mode = seen.get("bound_mode")
     bound = Bound(_MODES.index(mode), seen["bound"]) if mode is not None else None
     return Info(seen["dtype"], seen["shape"], seen["codec"], bound, seen["values"], seen["raw_bytes"],
                 seen["frame_bytes"], seen["chunk_values"], seen["is_delta"], seen["has_checksums"])
 
 
-def max_frame_bytes(x: Array, codec: str = "zvc", *, bound: Optional[Bound] = None, dtype: Optional[str] = None,
-                    checksums: bool = False, is_delta: bool = False) -> int:
-    """Returns the size of an `out` that is enough for any tensor of the shape and type of x."""
-    if is_on_device(x) and not is_delta:
-        return device.most_bytes(x, _settings(codec, None, bound, checksums, 1), dtype)
+def digest(x: Array) -> int:
+    """Returns the 64-bit checksum of the bytes of an array, as frames have them. It finds accidents, not forgery."""
+    return _tuck.digest(_array(x, "the tensor")[0])
+
+
+def max_frame_bytes(x: Array, codec: Optional[str] = "zvc", *, bound: Optional[Bound] = None,
+                    dtype: Optional[str] = None, checksums: bool = False, is_delta: bool = False) -> int:
+    """Returns the size in bytes of an `out` that is enough for any tensor of the shape and type of x.
+
+    codec     as for encode, or, with `is_delta`, for encode_delta
+    is_delta  whether `out` is for encode_delta
+
+    The other parameters are those of encode. Raises what encode raises for them."""
+    name = _OF_DELTAS if is_delta and codec is None else codec
+    if is_on_device(x):
+        return device.most_bytes(x, _settings(name, None, bound, checksums or is_delta, 1, True), dtype, is_delta)
     x, dtype = _array(x, "the tensor", dtype)
-    return _tuck.most_bytes(x, _settings(codec, dtype, bound, checksums or is_delta, 1), is_delta)
+    return _tuck.most_bytes(x, _settings(name, dtype, bound, checksums or is_delta, 1, True), is_delta)
 
 
 def codecs() -> List[Codec]:
@@ -377,6 +498,7 @@ def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: str = "zvc", *
     if not isinstance(x, Mapping):
         if name.endswith(b".safetensors"):
             raise TuckError(f"{path}: one tensor without a name is no safetensors file; pass a dict")
+        _array(x, "the tensor", dtype)  # is on the CPU
         frame = encode(x, codec, bound=bound, dtype=dtype, checksums=True, threads=threads)
         _tuck.write_frame(name, frame)
         return []
@@ -416,7 +538,7 @@ def load(path: Path, *, names: Optional[Iterable[str]] = None, torch: bool = Fal
             if name not in wanted:
                 continue
             wanted.remove(name)
-        values = _torch().empty(size, dtype=_torch().uint8) if torch else np.empty(size, np.uint8)
+        values = _torch().empty(size, dtype=_torch().uint8, device="cpu") if torch else np.empty(size, np.uint8)
         file.read(which, _array(values, "out")[0], threads)
         own = {"BOOL": "bool", "C64": "complex64"}.get(file_type, dtype if dtype != "u8" or file_type == "U8" else None)
         if own is not None:

@@ -1,25 +1,28 @@
-"""Tensors in memory of a GPU, for tuck.encode and tuck.decode. Calls are asynchronous on a stream."""
+"""Tensors in memory of a GPU, for the calls of __init__.py. Calls are asynchronous on a stream."""
 
 import ctypes
 from functools import lru_cache
+from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Tuple
-
-import numpy as np
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 from . import _tuck
-from .errors import (ByteOrderError, ContiguityError, DeviceError, DtypeError, OverlapError, ReadOnlyError, SizeError,
-                     error_of)
-from .types import AS_INTEGERS, NUMPY, TORCH, is_torch, torch_type
+from .errors import (ByteOrderError, ContiguityError, DeviceError, DtypeError, OutputTooSmallError, OverlapError,
+                     ReadOnlyError, SizeError, UnknownCodecError, WrongBaseError, error_of, of_tensor)
+from .types import AS_INTEGERS, NUMPY, TORCH, check_dense, is_torch, np, torch_type
 
-_BYTES = {name: np.dtype(of).itemsize for name, of in {**NUMPY, **AS_INTEGERS}.items()}
+_BYTES = {name: int(of.lstrip("uintfloa")) // 8 for name, of in {**NUMPY, **AS_INTEGERS}.items()}
 _LEGACY = 1  # the default stream, as CUDA numbers it
 _CUDA, _MANAGED = 2, 13  # of DLPack
-_OUTCOME = np.dtype([("bytes", "<u8"), ("code", "<u4"), ("first_bad_chunk", "<u4")])  # tuck::outcome
+_OUTCOME = [("bytes", "<u8"), ("code", "<u4"), ("first_bad_chunk", "<u4")]  # tuck::outcome
+_NO_CHUNK = 2**32 - 1
+# A tensor and its frame, as device.cu has it.
+_ITEM = [("values", "u8"), ("value_bytes", "u8"), ("frame", "u8"), ("frame_bytes", "u8"), ("base", "u8"),
+         ("bound", "f8"), ("mode", "i4"), ("row", "u4"), ("metadata_bytes", "u4"), ("codec", "S44"), ("type", "S8")]
 
 
 def is_on_device(x) -> bool:
-    if isinstance(x, (np.ndarray, np.generic)):
+    if isinstance(x, (np.ndarray, np.generic, bytes, bytearray, memoryview)):
         return False
     if is_torch(x):
         return x.device.type == "cuda"
@@ -36,9 +39,8 @@ def _library():
     loaded = ctypes.CDLL(str(path))
     p, size, text, number = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int
     for name, result, arguments in (
-            ("encode", size,
-             (text, number, ctypes.c_double, ctypes.c_uint32, text, p, size, p, size, number, p, number, p)),
-            ("decode", size, (text, text, p, size, p, size, p, number, p)), ("after", size, (p, p, number)),
+            ("encode", size, (p, size, number, number, text, size, p, ctypes.POINTER(size), number, p)),
+            ("decode", size, (p, size, number, p, ctypes.POINTER(size), number, p)), ("after", size, (p, p, number)),
             ("wait", size, (p, p, size, number, p)), ("allocate", size, (size, number, p, ctypes.POINTER(p))),
             ("free", None, (p, number, p)), ("of", number, (p,)), ("message", text, (size,))):
         function = getattr(loaded, "tuck_device_" + name)
@@ -73,14 +75,18 @@ class DeviceArray:
     """Memory of a GPU, allocated by tuck, with __cuda_array_interface__: cupy.asarray takes it without a copy. It is
     freed in the order of its stream."""
 
-    def __init__(self, shape, dtype, device: int, stream: int, base: "Optional[DeviceArray]" = None) -> None:
-        """dtype: of tuck. base: whose first bytes it is."""
+    def __init__(self, shape, dtype, device: int, stream: int, base: "Optional[DeviceArray]" = None,
+                 offset: int = 0) -> None:
+        """dtype: of tuck. base: of which it is a part, from a byte on."""
         self.shape, self.dtype, self.device, self.stream, self._base = tuple(shape), dtype, device, stream, base
-        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * _BYTES[dtype]
-        self.pointer = ctypes.c_void_p() if base is None else base.pointer
+        self.nbytes = prod(self.shape) * _BYTES[dtype]
+        self.pointer: ctypes.c_void_p = ctypes.c_void_p(None if base is None else (base.pointer.value or 0) + offset)
         if base is None:
             number = _library().tuck_device_allocate(max(self.nbytes, 1), device, stream, ctypes.byref(self.pointer))
             _check(number, f"{self.nbytes} bytes")
+
+    def _part(self, shape, dtype, offset: int = 0) -> "DeviceArray":
+        return DeviceArray(shape, dtype, self.device, self.stream, self, offset)
 
     def __del__(self) -> None:
         if getattr(self, "_base", self) is None and self.pointer:
@@ -92,7 +98,7 @@ class DeviceArray:
         return {"data": (self.pointer.value or 0, False), "shape": self.shape, "typestr": np.dtype(own).str,
                 "strides": None, "version": 3, "stream": self.stream or _LEGACY}
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self) -> "np.ndarray":
         """Copies the values to the CPU. Waits for the stream."""
         out = np.empty(self.shape, NUMPY.get(self.dtype) or AS_INTEGERS[self.dtype])
         _check(_library().tuck_device_wait(self.pointer, out.ctypes.data, self.nbytes, self.device, self.stream))
@@ -106,7 +112,7 @@ class DeviceFrame:
     outcome  array of two int64 on the device: the size of the frame in bytes, and what wait() checks; or None
     codec, dtype, shape  of the frame, which are not read from it
 
-    Make one of an array to decode a frame that is on the device."""
+    Make one of an array to decode a frame that is on the device. tuck.info(array) reads what to pass, but waits."""
 
     def __init__(self, buffer, codec: str, dtype: str, shape, outcome=None, stream=None) -> None:
         self.buffer, self.codec, self.dtype, self.shape, self.outcome = buffer, codec, dtype, tuple(shape), outcome
@@ -114,29 +120,55 @@ class DeviceFrame:
 
     @property
     def size(self):
-        """The size in bytes as an array without dimensions on the device."""
-        if is_torch(self.outcome):
-            return self.outcome[0]
-        return DeviceArray((), "i64", self.outcome.device, self.outcome.stream, self.outcome)
+        """The size in bytes as an array without dimensions on the device. A frame that was made of an array has none:
+        DeviceError."""
+        if self.outcome is None:
+            raise DeviceError("the size of a frame that was made of an array is in its header; wait() reads it")
+        return self.outcome[0] if is_torch(self.outcome) else self.outcome._part((), "i64")
 
     def wait(self) -> int:
         """Waits for the stream. Returns the size in bytes. Raises OutputTooSmallError, or what else went wrong."""
+        if self.outcome is None:
+            return _tuck.info(head(self))["frame_bytes"]
         place = _place(self.outcome, "the outcome")
-        return _wait(place.pointer, place.device, self._stream, "the frame")
+        seen = _wait(place.pointer, 1, place.device, self._stream)[0]
+        if error_of(int(seen["code"])) is OutputTooSmallError:
+            room = _place(self.buffer, "out").bytes
+            raise OutputTooSmallError(f"out has {room} bytes; the frame needs {seen['bytes']}")
+        _check_outcome(seen, f"codec '{self.codec}'")
+        return int(seen["bytes"])
 
     def trimmed(self):
         """Waits, and returns the frame without the unused bytes: a part of the buffer."""
         size = self.wait()
-        if isinstance(self.buffer, DeviceArray):
-            return DeviceArray((size,), "u8", self.buffer.device, self.buffer.stream, self.buffer)
-        return self.buffer[:size]
+        return self.buffer._part((size,), "u8") if isinstance(self.buffer, DeviceArray) else self.buffer[:size]
 
 
-def _wait(outcome: int, device: int, stream: int, subject: str) -> int:
-    seen = np.zeros(1, _OUTCOME)
-    _check(_library().tuck_device_wait(outcome, seen.ctypes.data, seen.nbytes, device, stream))
-    _check(int(seen["code"][0]), subject)
-    return int(seen["bytes"][0])
+def _wait(outcomes: int, count: int, device: int, stream: int) -> "np.ndarray":
+    seen = np.zeros(count, _OUTCOME)
+    _check(_library().tuck_device_wait(outcomes, seen.ctypes.data, seen.nbytes, device, stream))
+    return seen
+
+
+def _check_outcome(seen, subject: str) -> None:
+    if seen["code"]:
+        text = f"{subject}: {_library().tuck_device_message(int(seen['code'])).decode()}"
+        chunk = int(seen["first_bad_chunk"])
+        raise error_of(int(seen["code"]))(text if chunk == _NO_CHUNK else f"{text}, chunk {chunk}")
+
+
+def head(frame) -> "np.ndarray":
+    """The first bytes of a frame or of an array with one, for _tuck.info. Waits."""
+    is_frame = isinstance(frame, DeviceFrame)
+    if is_frame and frame.outcome is not None:
+        frame.wait()
+    buffer = frame.buffer if is_frame else frame
+    stream = frame._stream if is_frame and frame._stream is not None else _stream_of(None, buffer).handle
+    place = _place(buffer, "the frame", stream=stream)
+    _order(_Stream(stream, None), place)
+    first = np.empty(min(place.bytes, 4096), np.uint8)
+    _check(_library().tuck_device_wait(place.pointer, first.ctypes.data, first.nbytes, place.device, stream))
+    return first
 
 
 def _declared(own, bytes, dtype, role):
@@ -163,11 +195,20 @@ _NAMES = {of: name for name, of in [*NUMPY.items(), ("u8", "bool")]}
 _TORCH_NAMES = {of: name for name, of in [*TORCH.items(), ("u8", "bool")]}
 
 
+@lru_cache(maxsize=None)
+def _type_of(typestr):
+    of = np.dtype(typestr)
+    return _NAMES.get(of.name), of.itemsize, of.isnative
+
+
 def _place(x, role, dtype=None, is_written=False, stream=None) -> _Place:
     """stream: of the call, which what DLPack gives is ordered by."""
     if not is_on_device(x):
         raise DeviceError(f"{role} is not in memory of the GPU")
     if is_torch(x):
+        check_dense(x, role)
+        if x.is_neg():
+            raise DtypeError(f"{role} has other signs than its memory; pass x.resolve_neg()")
         x = x.detach()
         own = _TORCH_NAMES.get(str(x.dtype).split(".")[1])
         if not x.is_contiguous():
@@ -176,13 +217,13 @@ def _place(x, role, dtype=None, is_written=False, stream=None) -> _Place:
                       tuple(x.shape), x.device.index or 0, None, True)
     if hasattr(x, "__cuda_array_interface__"):
         seen = x.__cuda_array_interface__
-        (pointer, is_locked), shape, of = seen["data"], tuple(seen["shape"]), np.dtype(seen["typestr"])
-        if not of.isnative:
+        (pointer, is_locked), shape, producer = seen["data"], tuple(seen["shape"]), seen.get("stream")
+        own, bytes, is_native = _type_of(seen["typestr"])
+        if not is_native:
             raise ByteOrderError(f"{role} is big-endian")
         if is_written and is_locked:
             raise ReadOnlyError(f"{role} is read-only")
-        _check_strides(shape, seen.get("strides"), of.itemsize, role)
-        own, bytes, producer = _NAMES.get(of.name), of.itemsize, seen.get("stream")
+        _check_strides(shape, seen.get("strides"), bytes, role)
     else:
         number = _LEGACY if stream is None else stream or _LEGACY
         pointer, shape, strides, own, bytes = _tuck.dlpack_on_device(x.__dlpack__(stream=number))
@@ -190,7 +231,7 @@ def _place(x, role, dtype=None, is_written=False, stream=None) -> _Place:
         own, producer = own or None, None
     if isinstance(x, DeviceArray):
         own = x.dtype
-    size = int(np.prod(shape, dtype=np.int64)) * bytes
+    size = prod(shape) * bytes
     device = _library().tuck_device_of(pointer) if size else 0
     if device < 0:
         raise DeviceError(f"{role} is not in memory of the GPU")
@@ -230,16 +271,20 @@ def _new(shape, dtype, like: _Place, stream: _Stream):
         return DeviceArray(shape, dtype, like.device, stream.handle)
     import torch
 
-    with torch.cuda.stream(stream.torch):
+    with torch.cuda.stream(stream.torch or torch.cuda.ExternalStream(stream.handle, like.device)):
         return torch.empty(shape, dtype=torch_type(torch, dtype), device=f"cuda:{like.device}")
 
 
 def _order(stream: _Stream, *places: _Place) -> None:
-    for p in places:
-        if p.device != places[0].device:
-            raise DeviceError("the arrays are on different GPUs")
-        if p.stream is not None and p.stream != (stream.handle or _LEGACY):
-            _check(_library().tuck_device_after(stream.handle, p.stream, p.device))
+    """Lets the stream wait for those of the arrays."""
+    handle = stream.handle or _LEGACY
+    for other in {p.stream or _LEGACY for p in places if p.stream is not None} - {handle}:
+        _check(_library().tuck_device_after(stream.handle, other, places[0].device))
+
+
+def _check_device(first: _Place, *others: _Place) -> None:
+    if any(p.device != first.device for p in others):
+        raise DeviceError("the arrays are on different GPUs")
 
 
 def _check_apart(a: _Place, b: _Place, text: str) -> None:
@@ -247,54 +292,117 @@ def _check_apart(a: _Place, b: _Place, text: str) -> None:
         raise OverlapError(text)
 
 
-def most_bytes(x, how, dtype) -> int:
+def _check_delta_codec(name: str) -> None:
+    if name not in _tuck.device_delta_codecs:
+        raise UnknownCodecError(f"deltas on a GPU take {', '.join(_tuck.device_delta_codecs)}, not '{name}'")
+
+
+def most_bytes(x, how, dtype, is_delta) -> int:
     values = _place(x, "the tensor", dtype)
-    return _tuck.most_bytes_of(values.dtype, list(values.shape), how)
+    return _tuck.plan_of(values.dtype, list(values.shape), how, is_delta)[0]
 
 
-def _row_length(shape) -> int:
-    return min(max(shape[-1] if shape else 1, 1), 2**32 - 1)
+def encode(xs, how, bound, dtype=None, checksums=True, stream=None, bases=None, outs=None,
+           keys=None) -> List[DeviceFrame]:
+    """Encodes tensors in one call, relative to their bases if there are any. keys: of a batch."""
+    on = _stream_of(stream, xs[0])
+    items, texts, places, frames = np.zeros(len(xs), _ITEM), [], [], []
+    is_delta = bases is not None
+    with of_tensor(keys) as tensor:
+        for tensor.at, x in enumerate(xs):
+            values = _place(x, "the tensor", dtype, stream=on.handle)
+            most, codec, row, text = _tuck.plan_of(values.dtype, list(values.shape), how, is_delta)
+            out = outs[tensor.at] if outs else None
+            if out is None:
+                out = _new((most,), "u8", values, on)
+            frame = _place(out, "out", is_written=True, stream=on.handle)
+            _check_apart(values, frame, "out overlaps the tensor")
+            places += [values, frame]
+            base = None
+            if is_delta:
+                _check_delta_codec(codec)
+                base = _place(bases[tensor.at], "the base", dtype, stream=on.handle)
+                if (base.dtype, base.bytes) != (values.dtype, values.bytes):
+                    raise SizeError("the base has another type or size than the tensor")
+                _check_apart(base, frame, "out overlaps the base")
+                places.append(base)
+            _check_device(places[0], values, frame, base or values)
+            items[tensor.at] = (values.pointer, values.bytes, frame.pointer, frame.bytes, base.pointer if base else 0,
+                                bound[1], bound[0], row, len(text), codec.encode(), values.dtype.encode())
+            texts.append(text)
+            frames.append(DeviceFrame(out, codec, values.dtype, values.shape, None, on.handle))
+        text, like = b"".join(texts), places[0]
+        outcomes = _run(tensor, "encode", items, on, places, is_delta, checksums, text, len(text))
+    for i, f in enumerate(frames):
+        f.outcome = outcomes[i] if like.is_torch else outcomes._part((2,), "i64", 16 * i)
+    return frames
 
 
-def encode(x, codec, how, mode, bound, out, dtype, checksums, stream) -> DeviceFrame:
-    on = _stream_of(stream, x)
-    values = _place(x, "the tensor", dtype, stream=on.handle)
-    most = _tuck.most_bytes_of(values.dtype, list(values.shape), how)
-    if out is None:
-        out = _new((most,), "u8", values, on)
-    frame = _place(out, "out", is_written=True, stream=on.handle)
-    _check_apart(values, frame, "out overlaps the tensor")
-    _order(on, values, frame)
-    outcome = _new((2,), "i64", values, on)
-    _check(_library().tuck_device_encode(
-        codec.encode(), mode, bound, _row_length(values.shape), values.dtype.encode(), values.pointer, values.bytes,
-        frame.pointer, frame.bytes, checksums, _place(outcome, "the outcome").pointer, values.device, on.handle), f"codec '{codec}'")
-    return DeviceFrame(out, codec, values.dtype, values.shape, outcome, on.handle)
+def decode(frames, check, stream, bases=None, outs=None, keys=None) -> list:
+    """Decodes frames in one call, or deltas if there are bases. keys: of a batch."""
+    with of_tensor(keys) as tensor:
+        for tensor.at, frame in enumerate(frames):
+            if not isinstance(frame, DeviceFrame):
+                raise DeviceError("a frame on the GPU cannot tell what it has without waiting: pass "
+                                  "tuck.DeviceFrame(array, codec, dtype, shape); tuck.info(array) waits")
+        first = frames[0]
+        on = _stream_of(stream if stream is not None or is_torch(first.buffer) else first._stream, first.buffer)
+        items, places, made, is_delta = np.zeros(len(frames), _ITEM), [], [], bases is not None
+        for tensor.at, frame in enumerate(frames):
+            of = _place(frame.buffer, "the delta" if is_delta else "the frame", stream=on.handle)
+            if of.stream is None:
+                of = of._replace(stream=frame._stream)
+            like, shape, dtype = of, frame.shape, frame.dtype
+            if is_delta:
+                _check_delta_codec(frame.codec)
+                like = _place(bases[tensor.at], "the base", stream=on.handle)
+                shape, dtype = like.shape, like.dtype
+                places.append(like)
+            out = outs[tensor.at] if outs else None
+            if out is None:
+                out = _new(shape, dtype, like, on)
+            values = _place(out, "out", is_written=True, stream=on.handle)
+            if values.dtype != frame.dtype and not (
+                    values.dtype[0] in "ui" and _BYTES[values.dtype] == _BYTES[frame.dtype]):
+                raise DtypeError(f"out has type {values.dtype}, the frame {frame.dtype}")
+            size = prod(frame.shape) * _BYTES[frame.dtype]
+            if is_delta and like.bytes != size:
+                raise WrongBaseError("the base has another number of values than the delta")
+            if values.bytes != size:
+                raise SizeError(f"out has {values.bytes} bytes; the tensor has {size}")
+            if is_delta:
+                text = "out overlaps the delta, or a part of the base; it may be the base itself"
+                _check_apart(values, of, text)
+                if values.pointer != like.pointer:
+                    _check_apart(values, like, text)
+            else:
+                _check_apart(values, of, "out overlaps the frame")
+            places += [of, values]
+            _check_device(places[0], of, values, like)
+            items[tensor.at] = (values.pointer, values.bytes, of.pointer, of.bytes, like.pointer if is_delta else 0,
+                                1, 0 if frame.codec in _lossy() else -1, 1, 0, frame.codec.encode(),
+                                frame.dtype.encode())
+            made.append(out)
+        outcomes = _run(tensor, "decode", items, on, places, is_delta)
+        if check:
+            place = _place(outcomes, "the outcome")
+            for tensor.at, seen in enumerate(_wait(place.pointer, len(frames), place.device, on.handle)):
+                _check_outcome(seen, "the delta" if is_delta else "the frame")
+    return made
 
 
-def decode(frame, out, check, stream):
-    if not isinstance(frame, DeviceFrame):
-        raise DeviceError("a frame on the GPU cannot tell what it has without waiting: pass "
-                          "tuck.DeviceFrame(array, codec, dtype, shape)")
-    on = _stream_of(stream if stream is not None or is_torch(frame.buffer) else frame._stream, frame.buffer)
-    of = _place(frame.buffer, "the frame", stream=on.handle)
-    if of.stream is None:
-        of = of._replace(stream=frame._stream)
-    if out is None:
-        out = _new(frame.shape, frame.dtype, of, on)
-    values = _place(out, "out", is_written=True, stream=on.handle)
-    if values.dtype != frame.dtype and not (values.dtype[0] in "ui" and _BYTES[values.dtype] == _BYTES[frame.dtype]):
-        raise DtypeError(f"out has type {values.dtype}, the frame {frame.dtype}")
-    size = int(np.prod(frame.shape, dtype=np.int64)) * _BYTES[frame.dtype]
-    if values.bytes != size:
-        raise SizeError(f"out has {values.bytes} bytes; the tensor has {size}")
-    _check_apart(values, of, "out overlaps the frame")
-    _order(on, of, values)
-    outcome = _new((2,), "i64", of, on)
-    place = _place(outcome, "the outcome")
-    _check(_library().tuck_device_decode(
-        frame.codec.encode(), frame.dtype.encode(), of.pointer, of.bytes, values.pointer, values.bytes, place.pointer,
-        of.device, on.handle), f"codec '{frame.codec}'")
-    if check:
-        _wait(place.pointer, of.device, on.handle, "the frame")
-    return out
+@lru_cache(maxsize=None)
+def _lossy():
+    return {name for name, _, is_lossy in _tuck.codecs() if is_lossy}
+
+
+def _run(tensor, call, items, on: _Stream, places, *arguments):
+    """Calls the library. Returns an array of outcomes, which the call will write."""
+    _order(on, *places)
+    outcomes, which = _new((len(items), 2), "i64", places[0], on), ctypes.c_uint64()
+    number = getattr(_library(), "tuck_device_" + call)(
+        items.ctypes.data, len(items), *arguments, _place(outcomes, "the outcome").pointer, ctypes.byref(which),
+        places[0].device, on.handle)
+    tensor.at = min(which.value, len(items) - 1)
+    _check(number, f"codec '{items['codec'][tensor.at].decode()}'")
+    return outcomes

@@ -107,3 +107,17 @@ for _error in _errors:
 
 def error_of(code: int) -> type:
     return _by_code.get(code, TuckError)
+
+
+class of_tensor:
+    """Lets the errors of a batch name their tensor: keys[at]. Without keys they stay as they are."""
+
+    def __init__(self, keys=None) -> None:
+        self.keys, self.at = keys, 0
+
+    def __enter__(self) -> "of_tensor":
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        if self.keys is not None and isinstance(error, TuckError):
+            raise type(error)(f"tensor {self.keys[self.at]!r}: {error}") from error

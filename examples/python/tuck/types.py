@@ -1,6 +1,24 @@
 """The types of tuck by the names that NumPy and PyTorch have for them."""
 
+from typing import TYPE_CHECKING
+
 from .errors import DtypeError
+
+
+class _Lazy:
+    """NumPy, imported when something of it is used first: that takes longer than to import all else."""
+
+    def __getattr__(self, name):
+        import numpy
+
+        setattr(self, name, getattr(numpy, name))
+        return getattr(numpy, name)
+
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = _Lazy()
 
 # Types that NumPy has not are integers there, unless ml_dtypes is installed.
 AS_INTEGERS = {"bf16": "uint16", "f8e4m3": "uint8", "f8e5m2": "uint8"}
@@ -17,6 +35,12 @@ def torch_type(torch, name: str):
     if not hasattr(torch, of):
         raise DtypeError(f"this version of PyTorch has no {of}; decode into an array of integers")
     return getattr(torch, of)
+
+
+def check_dense(x, role: str) -> None:
+    """Checks a tensor of PyTorch."""
+    if str(x.layout) != "torch.strided" or x.is_quantized or x.is_nested or x._is_zerotensor():
+        raise DtypeError(f"{role} is not a dense tensor")
 
 
 def is_torch(x) -> bool:

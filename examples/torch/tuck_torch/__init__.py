@@ -8,7 +8,7 @@
         loss.backward()
         optimizer.step()
 
-What is saved on the CPU becomes a frame of tuck's host codecs (libtuck_host.so); what is saved on a CUDA device goes
+What is saved on the CPU becomes a frame of the package tuck; what is saved on a CUDA device goes
 through that device's swap stream to pinned host memory (libtuck_torch.so). Parameters, tensors below `smallest` bytes
 and those that are not dense in memory, nor views of a dense result, are left alone. So are subclasses of tensors, such
 as DTensor, FakeTensor and quantized tensors: their values may be in another place. Memory that several operations save
@@ -17,7 +17,7 @@ tensor that is written to after it was saved, and before it is encoded, is an er
 freed before, by `untyped_storage().resize_(0)`, has to be filled again for the backward pass, as without tuck. If a
 backward function overwrites what it was given, the next reader of an encoded tensor gets the saved values.
 
-Frames of 64 KiB or more are encoded and decoded on a thread of the C library beside the training's own.
+Frames of 64 KiB or more are encoded and decoded on a thread of that package beside the training's own.
 
 Policies count what they stored, by layer: `policy.take_counts()`. One policy is for one training loop; in a
 DistributedDataParallel training each process has its own, and one swap stream for each device that it uses.
@@ -38,13 +38,12 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules import module as modules
 
 from .comet import Comet
-from .frames import decode, decode_delta, digest, encode, encode_delta
 from .library import Choice, Error, codecs, synchronize
 from .policies import Advised, Codec, Counts, Policy, Raw, Site
 from .session import Session
 
 __all__ = ["saved_tensors", "Raw", "Codec", "Advised", "Comet", "Policy", "Counts", "Choice", "Site", "Error", "codecs",
-           "synchronize", "encode", "decode", "encode_delta", "decode_delta", "digest"]
+           "synchronize"]
 
 
 def uncompiled(hook):

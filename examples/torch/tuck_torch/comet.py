@@ -7,12 +7,13 @@ import weakref
 from collections.abc import Mapping
 
 import torch
+from tuck.training import BoundController
 
 from . import bounds
 from .compositions import FOLLOWED, Norms, is_power
 from .fronts import Fronts
 from .functions import Call, Use, is_in_memory
-from .library import Choice, codecs, host
+from .library import CODECS, Choice, codecs
 from .policies import Policy, Site, require_positive, zeros_of
 from .scales import Scales
 from .store import Kept
@@ -78,7 +79,7 @@ class Comet(Policy):
         super().__init__()
         self.least = least
         for name, codec, is_lossy in (("lossy", lossy, True), ("dense", dense, True), ("lossless", lossless, False)):
-            if codec not in codecs() or bool(host().is_lossy(codec.encode())) != is_lossy:
+            if codec not in codecs() or CODECS[codec] != is_lossy:
                 kind = "lossy" if is_lossy else "lossless"
                 raise ValueError(f"{name}: {codec!r} is no {kind} codec of {', '.join(codecs())}")
         if estimate not in ("exact", "paper"):
@@ -100,7 +101,7 @@ class Comet(Policy):
         self._refresh, self._period = refresh, 1  # iterations: the longest between bounds, and the current one
         self._updated: int | None = None
         self._looking = True
-        self._controllers: dict[tuple, int] = {}       # call and role -> bound_controller
+        self._controllers: dict[tuple, BoundController] = {}  # by call and role
         self._bounds: dict[tuple, float] = {}          # ... its bound
         self._learnt: set[tuple] = set()               # ... whether it has been learnt
         self._zeros: dict[tuple, float] = {}           # call and role -> share of zeros
@@ -321,14 +322,14 @@ class Comet(Policy):
         key = use.call.key, use.role
         bound = self._bounds.get(key)
         if bound is None:
-            bound = self._bounds[key] = host().bound_now(self._controller(key))
+            bound = self._bounds[key] = self._controller(key).bound
         return bound
 
     # What is learnt.
 
     def learn(self, use: Use, t: torch.Tensor) -> None:
         key = use.call.key, use.role
-        if self._need(use) in (None, SIGN, NOTHING) or not host().bound_wants(self._controller(key), self.iteration):
+        if self._need(use) in (None, SIGN, NOTHING) or not self._controller(key).wants(self.iteration):
             return
         size = self._normalize(use.call)
         errors = self._errors(use, t) if size > 0 else None
@@ -351,7 +352,7 @@ class Comet(Policy):
             if not all(map(math.isfinite, shares)) or not worst > 0:
                 continue
             nonzero = max(1 - self._zeros.get(key, 0.0), 1e-9)
-            host().bound_update(self._controller(key), iteration, worst, 1.0, nonzero, 1.0)
+            self._controller(key).update(iteration, worst, 1.0, nonzero, 1.0)
             if agreeing is not None:
                 self._agreeing[key] = agreeing
             self._bounds.pop(key, None)
@@ -474,13 +475,9 @@ class Comet(Policy):
             return mean and mean / (1 - self._betas.get(id(weight), 0.0))
         return None
 
-    def _controller(self, key: tuple) -> int:
+    def _controller(self, key: tuple) -> BoundController:
         if key not in self._controllers:
-            controller = host().bound_new(*self._options)
-            if not controller:
-                raise MemoryError("bound_controller")
-            weakref.finalize(self, host().bound_free, controller)
-            self._controllers[key] = controller
+            self._controllers[key] = BoundController(*self._options)
         return self._controllers[key]
 
 

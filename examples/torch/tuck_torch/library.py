@@ -1,20 +1,23 @@
-"""The shared libraries: libtuck_host.so, whose contract is ../tuck_host.h, and libtuck_torch.so, for CUDA devices."""
+"""What stores tensors: the package tuck on the CPU, and libtuck_torch.so on CUDA devices."""
 
 from __future__ import annotations
 
 import collections
 import ctypes
 import os
-import threading
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
+import tuck
+from tuck import training
 
-# As tuck's frames number them.
-FLOATS = {torch.float16: 9, torch.bfloat16: 10, torch.float32: 11, torch.float64: 12}
-INTEGERS = {torch.uint8: 1, torch.int32: 6, torch.int64: 8}
-DTYPES = {**FLOATS, **INTEGERS}
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+DTYPES = (*FLOATS, torch.uint8, torch.int32, torch.int64)
+# By name: whether it is lossy. Integers have a codec of their own, bitpack, whatever the policy.
+CODECS = {"zvc": False, "rle": False, "zvc+rle+huffman": False, "quantize": True, "quantize+delta+zvc+huffman": True,
+          "bitpack": False}
+NOT_TAKEN = (tuck.DtypeError, tuck.BoundError)
 
 LIFT, REST = 1.001, 0.99  # of a bound: just above the half step of a codec, and what rounding leaves for it
 
@@ -47,7 +50,7 @@ class Choice(NamedTuple):
 
 
 class Error(RuntimeError):
-    """A codec or a swap stream refused, or found what it stored to be damaged."""
+    """A swap stream refused, or found what it stored to be damaged; or what it stored is out of date."""
 
 
 def _library(name: str) -> ctypes.CDLL:
@@ -74,132 +77,39 @@ def _prototypes(lib: ctypes.CDLL):
     return function
 
 
-class Host:
-    """libtuck_host.so: tuck_host.h has the contract."""
+def encode_job(choice: Choice, t: torch.Tensor) -> training.Job:
+    """A job that encodes a dense tensor's memory. Raises one of NOT_TAKEN where the codec is not for it."""
+    bound = choice.bound
+    if choice.above_zero:
+        t, bound = choice.lifted(t)
+    mode = tuck.pointwise if choice.pointwise else tuck.absolute
+    return training.encode_job(t, choice.codec, bound=mode(bound or 0.0) if CODECS[choice.codec] else None)
 
-    def __init__(self) -> None:
-        function = _prototypes(_library("tuck_host"))
-        self.message = function("tuck_host_message", _TEXT, _INT)
-        self.is_lossy = function("tuck_host_is_lossy", _INT, _TEXT)
-        self._room = function("tuck_host_room", _SIZE, _TEXT, _INT, _REAL, _INT, _SIZE)
-        self._encode = function("tuck_host_encode", _INT, _TEXT, _INT, _REAL, _INT, _POINTER, _SIZE, _POINTER, _SIZE,
-                                _UINT, ctypes.POINTER(_SIZE))
-        self._decode = function("tuck_host_decode", _INT, _POINTER, _SIZE, _INT, _POINTER, _SIZE, _UINT)
-        self._job_encode = function("tuck_job_encode", _POINTER, _TEXT, _INT, _REAL, _INT, _POINTER, _SIZE)
-        self._job_decode = function("tuck_job_decode", _POINTER, _POINTER, _SIZE, _INT, _POINTER, _SIZE)
-        self._job_wait = function("tuck_job_wait", _INT, _POINTER, ctypes.POINTER(_SIZE), ctypes.POINTER(_REAL))
-        self._job_copy = function("tuck_job_copy", None, _POINTER, _POINTER)
-        self.job_is_done = function("tuck_job_is_done", _INT, _POINTER)
-        self.job_free = function("tuck_job_free", None, _POINTER)
-        self._delta_room = function("tuck_host_delta_room", _SIZE, _TEXT, _INT, _SIZE)
-        self._encode_delta = function("tuck_host_encode_delta", _INT, _TEXT, _INT, _POINTER, _POINTER, _SIZE, _POINTER,
-                                      _SIZE, _UINT, ctypes.POINTER(_SIZE))
-        self._decode_delta = function("tuck_host_decode_delta", _INT, _POINTER, _SIZE, _INT, _POINTER, _POINTER, _SIZE,
-                                      _UINT)
-        self.digest = function("tuck_host_digest", _SIZE, _POINTER, _SIZE)
-        self.advisor_new = function("tuck_advisor_new", _POINTER, _REAL, _REAL, _UINT)
-        self.advisor_free = function("tuck_advisor_free", None, _POINTER)
-        self.advisor_add = function("tuck_advisor_add", ctypes.c_int64, _POINTER, _SIZE, _REAL, _REAL)
-        self.advisor_decide = function("tuck_advisor_decide", ctypes.c_int64, _POINTER, _SIZE, _REAL)
-        self.advisor_measured = function("tuck_advisor_measured", None, _POINTER, _SIZE, _SIZE, _REAL, _REAL, _REAL,
-                                         _REAL)
-        self.bound_new = function("tuck_bound_new", _POINTER, _REAL, _REAL, _SIZE, _REAL, _REAL, _REAL)
-        self.bound_free = function("tuck_bound_free", None, _POINTER)
-        self.bound_now = function("tuck_bound_now", _REAL, _POINTER)
-        self.bound_wants = function("tuck_bound_wants", _INT, _POINTER, _SIZE)
-        self.bound_update = function("tuck_bound_update", None, _POINTER, _SIZE, _REAL, _REAL, _REAL, _REAL)
-        names = function("tuck_host_codecs", ctypes.POINTER(_TEXT))()
-        self.codecs = []
-        while names[len(self.codecs)] is not None:
-            self.codecs.append(names[len(self.codecs)].decode())
-        self._scratch = threading.local()
 
-    def encode(self, choice: Choice, t: torch.Tensor) -> torch.Tensor:
-        """The frame of a dense tensor's memory. Raises BufferError where the codec is not for its type. Threads of
-        tuck's own encode beside the forward pass, so each call uses one."""
-        t, how = _as_encoded(choice, t)
-        dtype, count = DTYPES[t.dtype], t.numel()
-        room = self._room(*how, dtype, count)
-        if room == 0:
-            raise BufferError(f"{choice.codec} is not for {t.dtype}")
-        buffer = getattr(self._scratch, "buffer", None)
-        if buffer is None or buffer.numel() < room:
-            buffer = self._scratch.buffer = torch.empty(room, dtype=torch.uint8, device="cpu")
-        used = ctypes.c_uint64()
-        self._check(self._encode(*how, dtype, t.data_ptr(), count, buffer.data_ptr(), buffer.numel(),
-                                 1, ctypes.byref(used)), f"encode by {choice.codec}")
-        return buffer[:used.value].clone()
+def begin_encode(choice: Choice, t: torch.Tensor) -> training.Job:
+    """The same, started. Others who hold the tensor may give its memory back meanwhile: the job reads a copy then."""
+    job = encode_job(choice, t if choice.above_zero or is_only_ours(t) else t.clone())
+    job.start()
+    return job
 
-    def decode(self, frame: torch.Tensor, into: torch.Tensor) -> None:
-        self._check(self._decode(frame.data_ptr(), frame.numel(), DTYPES[into.dtype], into.data_ptr(), into.numel(),
-                                 1), "decode")
 
-    def begin_encode(self, choice: Choice, t: torch.Tensor) -> tuple[int, torch.Tensor]:
-        """The same on the library's thread: a job, and the tensor that it reads until it is done. Others who hold the
-        tensor may give its memory back meanwhile, so the job reads a copy then."""
-        values, how = _as_encoded(choice, t)
-        t = values.clone() if values is t and not _is_only_ours(t) else values
-        job = self._job_encode(*how, DTYPES[t.dtype], t.data_ptr(), t.numel())
-        if not job:
-            raise BufferError(f"{choice.codec} is not for {t.dtype}")
-        return job, t
-
-    def begin_decode(self, frame: torch.Tensor, into: torch.Tensor) -> int | None:
-        """A job that reads one and writes the other; None where there is no memory."""
-        return self._job_decode(frame.data_ptr(), frame.numel(), DTYPES[into.dtype], into.data_ptr(), into.numel())
-
-    def finish(self, job: int, what: str) -> tuple[int, float]:
-        """Waits for it, or does it if it has not begun: the size of its frame, and the seconds it took."""
-        size, seconds = _SIZE(), _REAL()
-        self._check(self._job_wait(job, ctypes.byref(size), ctypes.byref(seconds)), what)
-        return size.value, seconds.value
-
-    def finish_encode(self, job: int, codec: str) -> tuple[torch.Tensor, float]:
-        size, seconds = self.finish(job, f"encode by {codec}")
-        frame = torch.empty(size, dtype=torch.uint8, device="cpu")
-        self._job_copy(job, frame.data_ptr())
-        return frame, seconds
-
-    def encode_delta(self, t: torch.Tensor, base: torch.Tensor, codec: str) -> torch.Tensor:
-        """The frame of a dense tensor relative to a base of the same type and size, by as many threads as PyTorch has.
-        Raises BufferError where the codec is not for its type."""
-        dtype, count = DTYPES[t.dtype], t.numel()
-        room = self._delta_room(codec.encode(), dtype, count)
-        if room == 0:
-            raise BufferError(f"{codec} is not for deltas of {t.dtype}")
-        frame = torch.empty(room, dtype=torch.uint8, device="cpu")
-        used = ctypes.c_uint64()
-        self._check(self._encode_delta(codec.encode(), dtype, t.data_ptr(), base.data_ptr(), count, frame.data_ptr(),
-                                       frame.numel(), torch.get_num_threads(), ctypes.byref(used)),
-                    f"encode a delta by {codec}")
-        return frame[:used.value].clone()
-
-    def decode_delta(self, frame: torch.Tensor, base: torch.Tensor, into: torch.Tensor) -> None:
-        self._check(self._decode_delta(frame.data_ptr(), frame.numel(), DTYPES[into.dtype], base.data_ptr(),
-                                       into.data_ptr(), into.numel(), torch.get_num_threads()), "decode a delta")
-
-    def _check(self, status: int, what: str) -> None:
-        if status != 0:
-            raise Error(f"{what}: {self.message(status).decode()}")
+def finish_encode(job: training.Job) -> tuple[torch.Tensor, float]:
+    """Waits for it, or does it if it has not begun: its frame, and the seconds it took."""
+    size, seconds = job.wait()
+    frame = torch.empty(size, dtype=torch.uint8, device="cpu")
+    job.copy_frame(frame)
+    return frame, seconds
 
 
 def storage_of(t: torch.Tensor):
     return t.untyped_storage() if hasattr(t, "untyped_storage") else t.storage()
 
 
-def _is_only_ours(t: torch.Tensor) -> bool:
+def is_only_ours(t: torch.Tensor) -> bool:
     """Whether only this tensor, and the one of which it is a view, hold its memory. PyTorch 1.13 cannot tell."""
     storage = storage_of(t)
     uses = getattr(torch._C, "_storage_Use_Count", None)
     return uses is not None and uses(storage._cdata) <= 2 + (t._base is not None)  # one is that of `storage`
-
-
-def _as_encoded(choice: Choice, t: torch.Tensor) -> tuple[torch.Tensor, tuple]:
-    """What the codec is given: the tensor; codec, mode and bound."""
-    bound = choice.bound or 0.0
-    if choice.above_zero:
-        t, bound = choice.lifted(t)
-    return t, (choice.codec.encode(), 2 if choice.pointwise else 0, bound)
 
 
 class Swap:
@@ -298,29 +208,21 @@ class Swap:
             raise Error(self._last_error().decode())
 
 
-_loaded: dict[type, object] = {}
-
-
-def _loaded_once(kind: type):
-    if kind not in _loaded:
-        _loaded[kind] = kind()
-    return _loaded[kind]
-
-
-def host() -> Host:
-    return _loaded_once(Host)
+_swap: Swap | None = None
 
 
 def swap() -> Swap:
-    return _loaded_once(Swap)
+    global _swap
+    _swap = _swap or Swap()
+    return _swap
 
 
 def codecs() -> list[str]:
-    """Names that Codec takes. Integers have one of their own, bitpack, whatever the policy."""
-    return [name for name in host().codecs if name != "bitpack"]
+    """Names that Codec takes."""
+    return [name for name in CODECS if name != "bitpack"]
 
 
 def synchronize() -> None:
     """Waits for what the swap streams were asked for. Raises Error where some of it failed since the last time."""
-    if Swap in _loaded:
-        swap().synchronize()
+    if _swap is not None:
+        _swap.synchronize()

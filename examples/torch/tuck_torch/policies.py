@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
+from tuck.training import Advisor
 
-from .library import FLOATS, Choice, Error, codecs, host
+from .library import CODECS, FLOATS, Choice, Error, codecs
 
 
 class Site(NamedTuple):
@@ -179,7 +180,7 @@ class Codec(Policy):
         self.least = least
         if name not in codecs():
             raise ValueError(f"codec: there is no {name!r}, but {', '.join(codecs())}")
-        if host().is_lossy(name.encode()):
+        if CODECS[name]:
             require_positive(f"bound: {name}", bound)
         elif bound is not None:
             raise ValueError(f"bound: {name} loses nothing and takes none")
@@ -200,10 +201,7 @@ class Advised(Policy):
         require_positive("link", link)
         if not 1e6 <= link <= 1e15:
             raise ValueError(f"link: {link!r} bytes per second are not 1e6 to 1e15")
-        self._advisor = host().advisor_new(link, link, len(self.CODECS))
-        if not self._advisor:
-            raise MemoryError("advisor")
-        weakref.finalize(self, host().advisor_free, self._advisor)
+        self._advisor = Advisor(link, link, len(self.CODECS))
         self._numbers: dict[tuple, int] = {}
         self._zeros: dict[int, float] = {}  # of each tensor's number, the last time
         self._largest = 0  # bytes of the noise that codecs were measured on
@@ -218,7 +216,7 @@ class Advised(Policy):
         zeros, number = zeros_of(t), self._number(site, raw_bytes)
         with self._lock:
             self._zeros[number] = zeros
-            best = host().advisor_decide(self._advisor, number, zeros)
+            best = self._advisor.decide(number, zeros)
         return None if best < 0 else Choice(self.CODECS[best])
 
     def encoded(self, entry, seconds, size):
@@ -231,14 +229,14 @@ class Advised(Policy):
         if choice.codec in self.CODECS:
             number = self._number(site, raw_bytes)
             with self._lock:
-                host().advisor_measured(self._advisor, number, self.CODECS.index(choice.codec),
-                                        self._zeros.get(number, math.nan), *figures)
+                self._advisor.measured(number, self.CODECS.index(choice.codec), self._zeros.get(number, math.nan),
+                                       *figures)
 
     def _number(self, site: Site, raw_bytes: int) -> int:
         key = (site.label, site.call, raw_bytes)
         with self._lock:
             if key not in self._numbers:
-                self._numbers[key] = host().advisor_add(self._advisor, raw_bytes, 0.0, 0.0)
+                self._numbers[key] = self._advisor.add(raw_bytes)
             return self._numbers[key]
 
     def _calibrate(self, raw_bytes: int) -> None:

@@ -11,12 +11,12 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .functions import Call, Functions, Use, is_compiling, is_in_memory
-from .library import DTYPES, FLOATS, Choice, host, storage_of
+from .library import DTYPES, FLOATS, Choice, storage_of
 from .policies import Policy, Raw, Site
 from .store import Derived, Frame, Handle, Kept, Mask, Offloaded, Recipe, Stored, check_version, counts_writes, kept
 
 WAITING = 6  # saves until one is stored: the operations that share it have been called by then
-AT_ONCE = 6  # frames that the library's thread has to encode; the training's own does what is beyond
+AT_ONCE = 6  # frames that the package's thread has to encode; the training's own does what is beyond
 OUTSIDE = Site(None, 0)
 AHEAD = 4    # tensors that are decoded before they are asked for, or kept for the next that asks
 DEEPEST = 4  # recipes within recipes: each takes time, and multiplies errors
@@ -85,7 +85,7 @@ class Session:
         """What is saved is stored when this returns."""
         while self.waiting:
             self._store(self.waiting.popleft())
-        for stored in reversed(self.encoding):  # the library's thread comes from the other end
+        for stored in reversed(self.encoding):  # the package's thread comes from the other end
             stored.encode()
         for stored in self.encoding:
             stored.settle()
@@ -260,7 +260,7 @@ class Session:
         if stored.choice is None:
             stored.settle()
         else:
-            while self.encoding and host().job_is_done(self.encoding[0].job):
+            while self.encoding and self.encoding[0].job.is_done:
                 self._settle()
             if stored.heavy and len(self.encoding) < AT_ONCE:
                 stored.begin()

@@ -4,22 +4,22 @@
     kept                                   as it is
 
 Memory that several operations save is stored once, whatever the shapes in which they see it. A frame is encoded a few
-saves after it was asked for, when it is known who reads it, on the C library's thread beside the forward pass; what the
+saves after it was asked for, when it is known who reads it, on the package's thread beside the forward pass; what the
 backward pass will want soon is decoded beside that."""
 
 from __future__ import annotations
 
 import functools
 import threading
-import time
 import weakref
 
 import torch
+from tuck.training import Job, decode_job
 
-from .library import DTYPES, FLOATS, Error, host, storage_of, swap
+from .library import DTYPES, FLOATS, NOT_TAKEN, Error, begin_encode, encode_job, finish_encode, storage_of, swap
 
 WIDTHS = {dtype: torch.empty((), dtype=dtype, device="cpu").element_size() for dtype in DTYPES}
-HEAVY = 1 << 16  # bytes of a tensor that the library's thread encodes and decodes; handing it over takes some 10 us
+HEAVY = 1 << 16  # bytes of a tensor that the package's thread encodes and decodes; handing it over takes some 10 us
 
 
 def kept(t: torch.Tensor) -> tuple:
@@ -98,7 +98,7 @@ class Stored:
 class Frame(Stored):
     """In CPU memory."""
 
-    # job: of the library's thread, which encodes it or decodes it ahead; `held` is what that reads or writes.
+    # job: of the package's thread, which encodes it or decodes it ahead to `held`.
     __slots__ = ("frame", "job", "held", "heavy")
 
     def __init__(self, source, site, policy, identity) -> None:
@@ -106,49 +106,35 @@ class Frame(Stored):
         self.frame, self.job, self.held = None, None, None
         self.heavy = self.raw_bytes >= HEAVY  # worth another thread
 
-    def __del__(self) -> None:
-        if self.job is not None:
-            self._free()
-
-    def _free(self) -> None:
-        host().job_free(self.job)
-        self.job, self.held = None, None
-
     def begin(self) -> None:
-        """Begins to encode it, on the library's thread. `encode` ends that."""
+        """Begins to encode it, on the package's thread. `encode` ends that."""
         try:
-            self.job, self.held = host().begin_encode(self.choice, self.source)
-        except BufferError:  # encode says it again
+            self.job = begin_encode(self.choice, self.source)
+        except NOT_TAKEN:  # encode says it again
             pass
 
     def encode(self) -> None:
         """Where the codec is not for the type, it stays as it is."""
-        begin = time.perf_counter()
+        job, self.job = self.job, None
         try:
-            if self.job is not None:
-                try:
-                    self.frame, self.seconds = host().finish_encode(self.job, self.choice.codec)
-                finally:
-                    self._free()
-            else:
-                self.frame = host().encode(self.choice, self.source)
-                self.seconds = time.perf_counter() - begin
+            self.frame, self.seconds = finish_encode(job or encode_job(self.choice, self.source))
             check_version(self.source, self.version)
             self.source = None
-        except BufferError:
+        except NOT_TAKEN:
             self.choice = None
         except Exception as wrong:
             self.failed, self.source, self.frame = wrong, None, None
 
     def prepare(self) -> None:
-        """Begins to decode what is going to be read, on the library's thread."""
+        """Begins to decode what is going to be read, on the package's thread."""
         with self.lock:
             if self.left > 0 and self.frame is not None and self.cached is None and self.job is None:
-                self.held = self._room()
-                self.job = host().begin_decode(self.frame, self.held)
+                self.job, self.held = self._begin_decode()
+                self.job.start()
 
-    def _room(self) -> torch.Tensor:
-        return torch.empty(self.count, dtype=self.choice.encoded_type(self.dtype), device="cpu")
+    def _begin_decode(self) -> tuple[Job, torch.Tensor]:
+        into = torch.empty(self.count, dtype=self.choice.encoded_type(self.dtype), device="cpu")
+        return decode_job(self.frame, into), into
 
     def settle(self) -> None:
         """Counts it, once it is encoded."""
@@ -162,17 +148,9 @@ class Frame(Stored):
     def _decode(self) -> torch.Tensor:
         if self.frame is None:
             return self._keep()
-        if self.job is not None:
-            t = self.held
-            try:
-                _, seconds = host().finish(self.job, "decode")
-            finally:
-                self._free()
-        else:
-            begin = time.perf_counter()
-            t = self._room()
-            host().decode(self.frame, t)
-            seconds = time.perf_counter() - begin
+        job, t = (self.job, self.held) if self.job is not None else self._begin_decode()
+        self.job, self.held = None, None
+        _, seconds = job.wait()
         if self.choice.above_zero:
             t = self.choice.lower(t, self.dtype)
         if self.dtype in FLOATS:
