@@ -10,8 +10,11 @@ namespace tuck::test {
 namespace {
 
 // The program's tests compare its deltas of every type with the host's.
+using few_delta_codecs =
+    std::conditional_t<threads_alone, ::testing::Types<zvc<uint8_t>, steps<bf16>>,
+                       ::testing::Types<zvc<uint8_t>, deflate<float>, zvc_huffman<bf16>, gaps<bf16>, steps<bf16>>>;
 using some_delta_codecs = std::conditional_t<
-    slow, ::testing::Types<zvc<uint8_t>, deflate<float>, zvc_huffman<bf16>, gaps<bf16>, steps<bf16>>,
+    slow, few_delta_codecs,
     ::testing::Types<zvc<uint8_t>, zvc<double>, rle<f16>, deflate<float>, bitpack<uint16_t>, zvc_huffman<bf16>,
                      delta_rle_bitpack<int32_t>, gaps<uint8_t>, gaps<float>, steps<f8e4m3>, steps<bf16>>>;
 using delta_codecs = std::conditional_t<
@@ -269,7 +272,8 @@ template <codec C> struct delta_batch {
   }
 };
 
-using batched_codecs = ::testing::Types<zvc<bf16>, gaps<float>, steps<bf16>>;
+using batched_codecs = std::conditional_t<threads_alone, ::testing::Types<zvc<bf16>, steps<bf16>>,
+                                          ::testing::Types<zvc<bf16>, gaps<float>, steps<bf16>>>;
 template <class C> class device_delta_batches : public ::testing::Test {};
 TYPED_TEST_SUITE(device_delta_batches, batched_codecs, codec_names);
 

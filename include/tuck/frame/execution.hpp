@@ -56,7 +56,7 @@ inline unsigned useful_threads(unsigned wanted, uint64_t count, uint64_t batch) 
 
 // Calls all(i) for each i < count, all(0) on the calling thread. If not all threads can be started, it calls only those
 // that can.
-template <class All> void on_new_threads(unsigned count, const All& all) {
+inline void on_new_threads(unsigned count, task all) {
   std::vector<std::jthread> others;
 #if defined(__cpp_exceptions)
   try {
@@ -69,10 +69,11 @@ template <class All> void on_new_threads(unsigned count, const All& all) {
   all(0u);
 }
 
-// Runs work(worker, first, last) over batches of [0, count) on up to `threads` workers. Batches start in order of
-// `first`.
-template <class Work>
-void in_batches(uint64_t count, uint64_t batch, unsigned threads, const executor& pool, const Work& work) {
+// The work of a batch: work(worker, first, last).
+using batch_task = function_ref<unsigned, uint64_t, uint64_t>;
+
+// As in_batches. Compiled once for all codecs: threads take long to compile.
+inline void run_batches(uint64_t count, uint64_t batch, unsigned threads, const executor& pool, batch_task work) {
   if (threads <= 1) {
     for (uint64_t first = 0; first < count; first += batch) work(0u, first, std::min(count, first + batch));
     return;
@@ -85,7 +86,14 @@ void in_batches(uint64_t count, uint64_t batch, unsigned threads, const executor
   if (pool)
     pool(threads, task(run));
   else
-    on_new_threads(threads, run);
+    on_new_threads(threads, task(run));
+}
+
+// Runs work(worker, first, last) over batches of [0, count) on up to `threads` workers. Batches start in order of
+// `first`.
+template <class Work>
+void in_batches(uint64_t count, uint64_t batch, unsigned threads, const executor& pool, const Work& work) {
+  run_batches(count, batch, threads, pool, batch_task(work));
 }
 
 }  // namespace detail

@@ -265,8 +265,8 @@ TEST(Time, ManyBulkCopiesWithoutABarrierOfTheBlock) {
   machine m = one_processor();
   m.dram = m.l2 = m.bulk = 0;
   const std::string text =
-      kernel_text(1, rooms + "mov.u32 %r1, " + std::to_string(copies) + ";\nagain:\n" + bulk_copy(16) + wait_for_bulk("w") +
-                         "add.u32 %r1, %r1, -1;\nsetp.ne.u32 %p2, %r1, 0;\n@%p2 bra again;\n");
+      kernel_text(1, rooms + "mov.u32 %r1, " + std::to_string(copies) + ";\nagain:\n" + bulk_copy(16) +
+                         wait_for_bulk("w") + "add.u32 %r1, %r1, -1;\nsetp.ne.u32 %p2, %r1, 0;\n@%p2 bra again;\n");
   EXPECT_GT(timed(m, text, {1, 32}, {from.address()}).clocks, copies * m.shared);
 }
 
