@@ -11,7 +11,7 @@ namespace {
 
 // The program's tests compare its deltas of every type with the host's.
 using few_delta_codecs =
-    std::conditional_t<threads_alone, ::testing::Types<zvc<uint8_t>, steps<bf16>>,
+    std::conditional_t<threads_alone && !long_tests, ::testing::Types<zvc<uint8_t>, steps<bf16>>,
                        ::testing::Types<zvc<uint8_t>, deflate<float>, zvc_huffman<bf16>, gaps<bf16>, steps<bf16>>>;
 using some_delta_codecs = std::conditional_t<
     slow, few_delta_codecs,
@@ -272,7 +272,7 @@ template <codec C> struct delta_batch {
   }
 };
 
-using batched_codecs = std::conditional_t<threads_alone, ::testing::Types<zvc<bf16>, steps<bf16>>,
+using batched_codecs = std::conditional_t<threads_alone && !long_tests, ::testing::Types<zvc<bf16>, steps<bf16>>,
                                           ::testing::Types<zvc<bf16>, gaps<float>, steps<bf16>>>;
 template <class C> class device_delta_batches : public ::testing::Test {};
 TYPED_TEST_SUITE(device_delta_batches, batched_codecs, codec_names);
