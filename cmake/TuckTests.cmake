@@ -13,9 +13,12 @@ set(tuck_no_memory cuda_types_test any_frame fused_relu inflate_batch small_tens
                    guide_device_1 guide_device_2 guide_device_3 adding_a_codec cudasim_page)
 set(tuck_no_threads ${tuck_no_memory} core_test codec_test deflate_test chain_test quantize_test gpu_gzip_test
                     files_test)
-# device_test runs the same block codecs.
+# One build is enough for these: block_test has ASan and UBSan, the engine executes kernels_test, and of the examples'
+# tests each has one sanitizer: those that make threads TSan, the others ASan and UBSan.
 if(NOT TUCK_LONG_TESTS)
-  list(APPEND tuck_no_threads block_test)
+  list(APPEND tuck_no_memory delta_cost_test evicting_pool_test guide_device_4 torch_allocator_test)
+  list(APPEND tuck_no_threads block_test delta_cost_test gpu_gzip_device_test guide_device_4 kv_pool_test)
+  set(tuck_no_full_sim block_test kernels_test)
 endif()
 set(tuck_no_kernels cuda_types_test native_test model_test peers_test points_test predict_test timeline_test tuner_test
                     core_test codec_test deflate_test chain_test quantize_test frame_test files_test)
@@ -31,7 +34,7 @@ set(tuck_quick_python docs.links format.decoder)
 # Is this test, or example, to be built and run?
 function(tuck_wants_test name answer)
   set(${answer} TRUE PARENT_SCOPE)
-  if(name IN_LIST tuck_no_${TUCK_TESTS} OR
+  if(name IN_LIST tuck_no_${TUCK_TESTS} OR name IN_LIST tuck_no_${TUCK_TESTS}_${tuck_backend} OR
      (TUCK_TESTS STREQUAL "kernels" AND NOT TUCK_ALL_KERNELS AND NOT name IN_LIST tuck_few_kernels))
     set(${answer} FALSE PARENT_SCOPE)
   endif()

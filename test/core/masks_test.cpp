@@ -3,6 +3,7 @@
 #include <tuck/core/masks.hpp>
 
 #include "support/cpu_levels.hpp"
+#include "support/effort.hpp"
 #include "support/tensors.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,9 @@ namespace tuck::test {
 namespace {
 
 template <class T> class masks : public ::testing::Test {};
-using sizes = ::testing::Types<uint8_t, uint16_t, uint32_t, uint64_t, f16, float, double>;
+using sizes =
+    std::conditional_t<long_tests, ::testing::Types<uint8_t, uint16_t, uint32_t, uint64_t, f16, float, double>,
+                       ::testing::Types<uint8_t, f16, float, double>>;
 TYPED_TEST_SUITE(masks, sizes);
 
 template <class T> std::vector<uint32_t> plain_masks(const std::vector<T>& values, ones what) {

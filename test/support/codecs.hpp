@@ -18,8 +18,9 @@ using one_of_each = ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate
                                      zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
 // What is the same for all codecs, such as frames, is compiled with a few for sanitizers. Other tests show them each
 // codec.
-using some_of_them =
-    ::testing::Types<zvc<float>, deflate<float>, quantize<float>, zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
+using some_of_them = std::conditional_t<
+    threads_alone, ::testing::Types<zvc<float>, quantize<float>, zvc_huffman<f16>>,
+    ::testing::Types<zvc<float>, deflate<float>, quantize<float>, zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>>;
 using every_codec = ::testing::Types<
     zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>, rle_zero<float>,
     rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>, deflate<float>, deflate<double>, bitpack<uint8_t>, bitpack<f16>,
@@ -34,7 +35,8 @@ using corrupted_codecs = std::conditional_t<
     long_tests,
     ::testing::Types<zvc<float>, rle<float>, deflate<float>, bitpack<uint16_t>, quantize<float>, quantize<f16>,
                      zvc_huffman<float>, delta_rle_bitpack<int64_t>, quantize_delta_huffman<f16>>,
-    ::testing::Types<zvc<float>, deflate<float>, quantize<f16>, delta_rle_bitpack<int64_t>>>;
+    std::conditional_t<threads_alone, ::testing::Types<zvc<float>, quantize<f16>>,
+                       ::testing::Types<zvc<float>, deflate<float>, quantize<f16>, delta_rle_bitpack<int64_t>>>>;
 
 struct codec_names {
   template <class C> static std::string GetName(int) {

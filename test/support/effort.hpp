@@ -19,6 +19,13 @@ inline constexpr bool slow = false;
 inline constexpr bool slow = false;
 #endif
 
+// ThreadSanitizer sees threads, streams and blocks, and what these do is the same for nearly all codecs.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool threads_alone = true;
+#else
+inline constexpr bool threads_alone = false;
+#endif
+
 #if defined(TUCK_LONG_TESTS)
 inline constexpr bool long_tests = true;
 #else

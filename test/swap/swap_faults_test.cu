@@ -108,7 +108,7 @@ TEST_P(swap_faults, lose_nothing) {
   for (const bool prefetches : {false, true})
     for (const bool waits : {false, true}) {
       // Under sanitizers some of them: ThreadSanitizer takes half a second for each, to make threads.
-      const uint64_t step = slow ? 24 : brief ? 12 : 1;
+      const uint64_t step = slow ? 48 : brief ? 12 : 1;
       uint64_t call = 1 + step / 4 * (prefetches + 2u * waits);
       for (;; call += step) {
         SCOPED_TRACE("call " + std::to_string(call) + (prefetches ? ", prefetching" : "") + (waits ? ", waiting" : ""));

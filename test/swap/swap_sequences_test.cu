@@ -218,7 +218,7 @@ class sequence {
 
 // Fewer under ThreadSanitizer, which takes long to make threads.
 #if defined(__SANITIZE_THREAD__)
-constexpr uint64_t sequences = 200;
+constexpr uint64_t sequences = 100;
 #else
 constexpr uint64_t sequences = 1000;
 #endif

@@ -368,9 +368,10 @@ struct neon_cpu : moves_rows<neon_cpu>, plain_integers {
       } else {
         // The source of each byte: first byte of its lane, plus its index in the lane. no_lane gives an index beyond
         // all bytes, for which the instruction returns 0.
-        const uint8x16_t first = vqshlq_n_u8(vcombine_u8(vld1_u8(lanes), vdup_n_u8(0)), std::countr_zero(Size));
+        constexpr int shift = std::countr_zero(Size);  // a constant without optimisation, too
+        const uint8x16_t first = vqshlq_n_u8(vcombine_u8(vld1_u8(lanes), vdup_n_u8(0)), shift);
         const uint8x16_t in_lane = vandq_u8(counting, vdupq_n_u8(Size - 1));
-        const uint8x16_t half = vshrq_n_u8(counting, std::countr_zero(Size));
+        const uint8x16_t half = vshrq_n_u8(counting, shift);
         const uint8x16_t low = vqaddq_u8(vqtbl1q_u8(first, half), in_lane);
         if constexpr (Size == 2) {
           store(to, vqtbl1q_u8(load(from), low));

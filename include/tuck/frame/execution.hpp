@@ -56,7 +56,7 @@ inline unsigned useful_threads(unsigned wanted, uint64_t count, uint64_t batch) 
 
 // Calls all(i) for each i < count, all(0) on the calling thread. If not all threads can be started, it calls only those
 // that can.
-inline void on_new_threads(unsigned count, const task& all) {
+inline void on_new_threads(unsigned count, task all) {
   std::vector<std::jthread> others;
 #if defined(__cpp_exceptions)
   try {
@@ -69,10 +69,11 @@ inline void on_new_threads(unsigned count, const task& all) {
   all(0u);
 }
 
-// Runs work(worker, first, last) over batches of [0, count) on up to `threads` workers. Batches start in order of
-// `first`.
-inline void run_batches(uint64_t count, uint64_t batch, unsigned threads, const executor& pool,
-                        const function_ref<unsigned, uint64_t, uint64_t>& work) {
+// The work of a batch: work(worker, first, last).
+using batch_task = function_ref<unsigned, uint64_t, uint64_t>;
+
+// As in_batches. Compiled once for all codecs: threads take long to compile.
+inline void run_batches(uint64_t count, uint64_t batch, unsigned threads, const executor& pool, batch_task work) {
   if (threads <= 1) {
     for (uint64_t first = 0; first < count; first += batch) work(0u, first, std::min(count, first + batch));
     return;
@@ -87,9 +88,12 @@ inline void run_batches(uint64_t count, uint64_t batch, unsigned threads, const 
   else
     on_new_threads(threads, task(run));
 }
+
+// Runs work(worker, first, last) over batches of [0, count) on up to `threads` workers. Batches start in order of
+// `first`.
 template <class Work>
 void in_batches(uint64_t count, uint64_t batch, unsigned threads, const executor& pool, const Work& work) {
-  run_batches(count, batch, threads, pool, function_ref<unsigned, uint64_t, uint64_t>(work));
+  run_batches(count, batch, threads, pool, batch_task(work));
 }
 
 }  // namespace detail

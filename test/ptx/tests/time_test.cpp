@@ -157,7 +157,7 @@ const std::string rooms =
     "setp.eq.u32 %p1, %t, 0; mov.u32 %r8, 0;\n@%p1 mbarrier.init.shared.b64 [m], 1;\n"
     "@%p1 fence.proxy.async.shared::cta;\nbar.warp.sync -1;\n";
 
-std::string bulk(uint32_t bytes) {
+std::string bulk_copy(uint32_t bytes) {
   const std::string n = std::to_string(bytes);
   return "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [m], " + n +
          ";\n@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%P0], " + n + ", [m];\n";
@@ -183,7 +183,7 @@ TEST(Time, AWaitRightAfterACopyTakesItsLatency) {
     return run(repeated(steps, copy + "cp.async.wait_all;\n" + next));
   };
   std::string by_bulk;
-  for (int k = 0; k < steps; ++k) by_bulk += bulk(16) + wait_for_bulk("w" + std::to_string(k)) + next;
+  for (int k = 0; k < steps; ++k) by_bulk += bulk_copy(16) + wait_for_bulk("w" + std::to_string(k)) + next;
   const std::string cg = "cp.async.cg.shared.global [%r9], [%P0], 16;\n",
                     ca = "cp.async.ca.shared.global [%r9], [%P0], 8;\n";
   point(1);
@@ -218,7 +218,7 @@ TEST(Time, ACopyAheadTakesTheLongerOfCopyAndComputing) {
   const double bytes = 512 / m.port_bytes + 512 / m.dram_bytes, accepted = 4 + 4 * m.wavefront_every;
   const double poll = m.shared + m.to_guard + m.not_taken;
   const std::tuple<std::string, std::function<std::string(std::string)>, double> ways[] = {
-      {copy, wait, m.dram + accepted + bytes}, {bulk(512), wait_for_bulk, m.dram + m.bulk + bytes + poll}};
+      {copy, wait, m.dram + accepted + bytes}, {bulk_copy(512), wait_for_bulk, m.dram + m.bulk + bytes + poll}};
   for (const auto& [start, waits, comes] : ways) {
     const double behind = m.shared + m.to_guard + m.taken;
     expect_clocks(run(pieces(start, waits, 30, true)), 25 * comes, {"dram"}, .03);
@@ -252,7 +252,7 @@ TEST(Time, APollOfAPhaseThatIsOverWaitsForNothing) {
   const machine m = one_processor();
   const buffer<uint64_t> from(2);
   const std::string over = "p: mbarrier.try_wait.parity.shared.b64 %p4, [m], 0;\n@!%p4 bra p;\n";
-  const std::string text = kernel_text(1, rooms + bulk(16) + wait_for_bulk("first") + bulk(16) + over +
+  const std::string text = kernel_text(1, rooms + bulk_copy(16) + wait_for_bulk("first") + bulk_copy(16) + over +
                                               repeated(100, "min.u32 %r2, %r2, 7;\n") + wait_for_bulk("second"));
   const double start = m.special + m.alu + m.to_guard + m.warp_sync, poll = m.shared + m.to_guard + m.not_taken;
   expect_clocks([&](const machine& on) { return timed(on, text, {1, 1}, {from.address()}).clocks; },
@@ -265,8 +265,8 @@ TEST(Time, ManyBulkCopiesWithoutABarrierOfTheBlock) {
   machine m = one_processor();
   m.dram = m.l2 = m.bulk = 0;
   const std::string text =
-      kernel_text(1, rooms + "mov.u32 %r1, " + std::to_string(copies) + ";\nagain:\n" + bulk(16) + wait_for_bulk("w") +
-                         "add.u32 %r1, %r1, -1;\nsetp.ne.u32 %p2, %r1, 0;\n@%p2 bra again;\n");
+      kernel_text(1, rooms + "mov.u32 %r1, " + std::to_string(copies) + ";\nagain:\n" + bulk_copy(16) +
+                         wait_for_bulk("w") + "add.u32 %r1, %r1, -1;\nsetp.ne.u32 %p2, %r1, 0;\n@%p2 bra again;\n");
   EXPECT_GT(timed(m, text, {1, 32}, {from.address()}).clocks, copies * m.shared);
 }
 
