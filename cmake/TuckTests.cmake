@@ -41,7 +41,7 @@ function(tuck_wants_test name answer)
 endfunction()
 
 # How tests are compiled: nothing in them is timed, and all codecs for all types take longer to compile than to run.
-set(tuck_test_options $<$<COMPILE_LANGUAGE:CXX>:-O1> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
+set(tuck_test_options $<$<COMPILE_LANGUAGE:CXX>:-Og> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
 # AddressSanitizer's checks as calls in what is large: a third less time for g++, and tests run hardly longer.
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=address")
   list(APPEND tuck_test_options
