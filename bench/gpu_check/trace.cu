@@ -129,7 +129,7 @@ const char* file_of(uint32_t site) {
                                  "bitpack/groups_block.cuh",
                                  "bitpack/groups_block_reader.cuh",
                                  "chain/chain_block.cuh",
-                                 "transform/delta_block.cuh",
+                                 "transform/differences_block.cuh",
                                  "deflate/deflate_block.cuh",
                                  "deflate/decoder.cuh",
                                  "huffman/huffman_block.cuh",

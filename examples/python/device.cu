@@ -63,7 +63,7 @@ uint64_t with_codec(const char* name, int mode, double bound, uint32_t row, cons
     tools::codec_choice choice{name, {}, row};
     if (mode >= 0) choice.bound = {static_cast<bound_mode>(mode), bound, nullptr};
     const auto codec = tools::choose_device_codec(choice, type_named(type));
-    return number_of(codec == nullptr ? result{status::type_not_taken} : body(*codec));
+    return number_of(codec == nullptr ? result{status::unsupported_type} : body(*codec));
   } catch (const std::bad_alloc&) {
     return number_of(result{status::out_of_memory});
   }

@@ -169,7 +169,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
 
   // Encodes the current chunk in shared memory. Ends with a barrier, unless the chunk waits.
   __device__ void encode_chunk() {
-    const uint32_t own = temp_.chunk;
+    const uint32_t current = temp_.chunk;
     tile values;
     source from = chunk_source();
     from.load(values, temp_.values);
@@ -205,7 +205,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
           if constexpr (keeps_tile)
             block.write(codec(), values, encoded());
           else
-            block.write(codec(), chunk_source(own), encoded());  // thread 0 may have set the next chunk
+            block.write(codec(), chunk_source(current), encoded());  // thread 0 may have set the next chunk
           break;
         case chunk_kind::raw:
           if constexpr (reads_again) {
@@ -270,7 +270,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   }
   // Finds the offset of a chunk that has been published, and publishes its end. `chunk` is in shared memory, so that no
   // register holds it. Has a barrier.
-  __device__ void place(const uint32_t& chunk, chunk_kind kind, uint32_t size) {
+  __device__ void assign_offset(const uint32_t& chunk, chunk_kind kind, uint32_t size) {
     if (device::thread_id_anew() < device::warp_size) {
       const uint32_t epoch = temp_.epoch;
       const uint64_t first = job_.at.payloads >> job_.header.alignment_log2;
@@ -290,7 +290,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   // Writes the encoded chunk in shared memory to the frame. Has a barrier at its end.
   __device__ void write_chunk(const uint32_t& chunk, chunk_kind kind, uint32_t values, uint32_t size,
                               const word_sum& sum) {
-    place(chunk, kind, size);
+    assign_offset(chunk, kind, size);
     if (temp_.frame != nullptr) {
       write_entry(chunk, values, sum);
       if (std::byte* const begin = temp_.begin; begin != nullptr)
