@@ -56,8 +56,8 @@ inline constexpr bool reads_global<B> = true;
 template <class B>
 concept has_chunk = requires(B& block) { block.chunk(); };
 
-// Shared memory of a block codec that encodes, with a buffer for its chunk. Apart: the buffer is not in TempStorage. A chunk
-// of a splitter may have up to Growth bytes more than its values.
+// Shared memory of a block codec that encodes, with a buffer for its chunk. Apart: the buffer is not in TempStorage. A
+// chunk of a splitter may have up to Growth bytes more than its values.
 template <class B, bool Apart = !has_chunk<B>, uint32_t Growth = 0> struct encoder_storage {
   typename B::TempStorage codec;
   alignas(16) std::byte buffer[Apart ? tile_bytes + Growth : 16];

@@ -161,7 +161,7 @@ template <element T, int Threads> class block_masks {
     return p;
   }
 
-  /// Returns the bits of this thread in row R, and how many zeros are before them. `positions`: from find_positions(packed).
+  /// Returns the bits of this thread in row R, and how many zeros are before them. `p`: from find_positions(packed).
   template <int R> __device__ uint32_t row() const { return bits[R / rows_a_word] >> shift_of(R) & low_mask(row_bits); }
   template <int R> __device__ static uint32_t zeros_before(const void* packed, const positions& p) {
     return tile::first_value(R * row_words) - p.of_row[R].values_from(position(packed, 0));

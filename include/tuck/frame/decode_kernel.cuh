@@ -287,7 +287,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   // Call it when all chunks have added their base.
   __device__ bool is_wrong_base() const {
     if constexpr (is_delta)
-      return device::load_relaxed(&job_.head->range.lowest) != temp_.view.get().header().base_digest;
+      return device::load_relaxed(&job_.head->base_digest()) != temp_.view.get().header().base_digest;
     return false;
   }
   __device__ void write_outcome() {

@@ -1,7 +1,7 @@
 // The encode kernel of all codecs: one launch reads each value once and writes the frame once.
 //
 // Each block draws chunks by ticket. For each chunk it computes the size, finds the offset by look-back, and writes the
-// payload, the directory entry and the checksum. A chunk is encoded in shared memory. Where there is room, it waits for
+// payload, the directory entry and the checksum. A chunk is encoded in shared memory. If there is memory, it waits for
 // its offset there, while the block reads, measures and publishes its next chunk. The last block to finish writes
 // metadata and header. The header is all zeros if the frame does not fit.
 #pragma once
@@ -335,7 +335,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
       metadata += {device::load_relaxed(&job_.head->contents)};
       if constexpr (is_delta)
         if (temp_.frame != nullptr)
-          write_content(job_.at.result, device::load_relaxed(&job_.head->range.highest), metadata);
+          write_content(job_.at.result, device::load_relaxed(&job_.head->result_digest()), metadata);
       temp_.contents.get() = metadata;
     }
     device::sync_block();
@@ -344,7 +344,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     if (device::warp_id() == 0 && temp_.frame != nullptr)
       write_header_words<adaptive_codec<C>, is_delta>(
           job_.header, frame_bytes, digest(temp_.contents.get(), job_.at.contents_end - sizeof(frame_header)),
-          &job_.head->range.lowest, &temp_.stages.get(), fits, temp_.frame);
+          &job_.head->base_digest(), &temp_.stages.get(), fits, temp_.frame);
     if (threadIdx.x == 0) {
       const status code = !is_prepared()           ? temp_.verdict
                           : fits                   ? status::ok

@@ -116,8 +116,9 @@ status prepare(const C& codec, span<const value_t<C>> values, const execution& h
   }
 }
 
-// The source of the values that `encode` reads. `values_of` returns the values of a chunk, and may use its last argument as
-// memory for them. base_of returns those of the base. This source reads a tensor; host_delta.hpp has that of a delta.
+// The source of the values that `encode` reads. `values_of` returns the values of a chunk, and may use its last
+// argument as memory for them. base_of returns those of the base. This source reads a tensor; host_delta.hpp has that
+// of a delta.
 template <class T> struct plain_chunks {
   static constexpr uint32_t flags = 0;                           // of the frame
   static constexpr uint64_t base_digest = 0, result_digest = 0;  // with flag_delta

@@ -1,4 +1,4 @@
-// Bookkeeping of free extents in a range of bytes. Extents are allocated and given back in any order; adjacent free extents
+// Bookkeeping of free extents in a range of bytes. Extents are allocated and freed in any order; adjacent free extents
 // are merged. The bytes themselves are never accessed.
 #pragma once
 
@@ -22,7 +22,7 @@ struct extent {
 };
 
 /// A best-fit allocator of extents. Not thread-safe. Complexity: each call is linear in the number of free extents.
-/// deallocate must not fail, so `allocate` allocates the memory that its deallocate may need.
+/// `deallocate` must not fail, so `allocate` reserves the memory that it may need.
 class free_extents {
  public:
   /// Starts with [0, size) free.
@@ -30,8 +30,8 @@ class free_extents {
     if (size != 0) free_.push_back({0, size});
   }
 
-  /// Takes the first `size` > 0 bytes of the smallest free extent that is large enough. Among equal extents it takes
-  /// the first.
+  /// Allocates the first `size` > 0 bytes of the smallest free extent that is large enough: of equal extents, of the
+  /// first.
   /// @return false if there is no such extent. Throws std::bad_alloc without effect.
   bool allocate(uint64_t size, extent& allocated) {
     size_t best = free_.size();
@@ -42,7 +42,7 @@ class free_extents {
     return true;
   }
 
-  /// Takes the whole largest free extent. Among equal extents it takes the first.
+  /// Allocates the whole largest free extent: of equal extents, the first.
   /// @return false if it has fewer than `least` bytes. Throws std::bad_alloc without effect.
   bool allocate_largest(uint64_t least, extent& allocated) {
     const auto found = find_largest();
@@ -51,18 +51,18 @@ class free_extents {
     return true;
   }
 
-  /// Prepares for another deallocate. Needed if a allocated extent will be given back in parts. Throws std::bad_alloc
-  /// without effect.
+  /// Prepares for another call of deallocate. Needed if an extent will be freed in parts. Throws std::bad_alloc without
+  /// effect.
   void expect() {
     const size_t most = free_.size() + expected_ + 1;
     if (most > free_.capacity()) free_.reserve(2 * most);
     ++expected_;
   }
-  /// Cancels one expected deallocate.
+  /// Cancels one expected call of deallocate.
   void forget() noexcept { --expected_; }
 
-  /// Frees an extent that was allocated, or, after expect, a part of it. For an empty extent only one expected deallocate is
-  /// used up.
+  /// Frees an allocated extent, or, after expect, a part of it. With an empty extent it only counts as an expected
+  /// call.
   void deallocate(extent e) noexcept {
     --expected_;
     if (e.size == 0) return;
@@ -93,7 +93,7 @@ class free_extents {
   }
 
   std::vector<extent> free_;  // in their order, with capacity for the expected ones
-  size_t expected_ = 0;       // extents that may be given back
+  size_t expected_ = 0;       // calls of deallocate that may come
 };
 
 }  // namespace tuck::inline TUCK_ABI

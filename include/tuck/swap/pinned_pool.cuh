@@ -1,7 +1,7 @@
 // A bounded pool of pinned host memory for offloaded tensors, allocated once.
 //
-// If a size is known, `allocate` returns an extent. The size of a frame is unknown while an encode kernel writes it. Such
-// frames are appended to a *run*: the largest free extent, whose fill level is in device memory (`append` in
+// If a size is known, `allocate` returns an extent. The size of a frame is unknown while an encode kernel writes it.
+// Such frames are appended to a *run*: the largest free extent, whose fill level is in device memory (`append` in
 // frame/device.cuh). The host reserves the worst case of each frame, so that each frame fits into the run. When the
 // device has reported the size of a frame, `settle` replaces the reservation by the size of the frame.
 //
@@ -45,7 +45,7 @@ class pinned_pool {
     return size > ~uint64_t{0} - unit ? ~uint64_t{0} / unit * unit : (size + unit - 1) / unit * unit;
   }
 
-  /// Takes an extent of `size` bytes, rounded up to whole units. 0 bytes give an empty extent.
+  /// Allocates an extent of `size` bytes, rounded up to whole units. With 0 bytes the extent is empty.
   /// @return false if no free extent is large enough. Throws std::bad_alloc without effect.
   bool allocate(uint64_t size, extent& allocated) {
     size = round_up(size);
@@ -114,7 +114,7 @@ class pinned_pool {
   /// Replaces the oldest reservation of its run by the extent that the frame occupies.
   /// @param offset of the frame in the run's range, in bytes, as the device reported it
   /// @param size of the frame in bytes; 0: there is no frame
-  /// @return the extent of the frame, to be given back later; empty if `size` is 0
+  /// @return the extent of the frame, to be deallocated later; empty if `size` is 0
   extent settle(reservation& p, uint64_t offset, uint64_t size) noexcept {
     run& r = *p.in;
     size = round_up(size);
@@ -147,7 +147,7 @@ class pinned_pool {
   }
 
  private:
-  // Takes from the open run. While frames are in progress, takes from the end of its range, which they cannot reach.
+  // Allocates in the open run. While frames are in progress, at the end of its range, which they cannot reach.
   bool allocate_from_run(uint64_t size, extent& allocated) {
     if (open_ == nullptr) return false;
     if (open_->under_way == 0) {

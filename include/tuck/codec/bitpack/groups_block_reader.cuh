@@ -28,13 +28,19 @@ class block_group_reader {
   static constexpr uint32_t in_lane = tile::lane_values;                      // integers per 16 bytes of output
   static_assert(!Unsigned || Bytes == 1);
 
-  // How to read the integers of a group. If all are bytes in the payload, base and field (the ones of the width) are
-  // repeated four times in a word.
+  // How to read the integers of a group. If all are bytes in the payload, base and field() are repeated four times in a
+  // word.
   struct alignas(Bytes == 8 ? 8 : 16) entry {
     word base;     // added to each integer, `zero` included. Difference groups: zigzag of the first integer
     uint32_t bit;  // offset of the integers in the payload
     uint32_t width_and_flags;
-    uint32_t there_or_field;  // one bit per integer: is it in the payload? Bytes that are all present: the field
+    uint32_t mask;
+
+    // Returns one bit per integer, from integer `first` on: whether it is in the payload. Not if `not_all` is 0 and
+    // integers are bytes.
+    __device__ uint32_t present(uint32_t first = 0) const { return mask >> first; }
+    // Returns the ones of the width, of bytes that are all present.
+    __device__ uint32_t field() const { return mask; }
   };
   // width_and_flags. `wide`: a width over 8, of bytes over 4. The flags ascend, so comparing tells the widest of rows:
   //
@@ -300,8 +306,8 @@ class block_group_reader {
   template <bool SomeAbsent>
   __device__ void unpack_small(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) const {
     const uint32_t width = e.width_and_flags & 255, fields = (0x01010101u << width) - 0x01010101u,
-                   present = e.there_or_field >> column;
-    const uint32_t first = e.bit + (SomeAbsent ? popcount(e.there_or_field & low_mask(column)) : column) * width;
+                   present = e.present(column);
+    const uint32_t first = e.bit + (SomeAbsent ? popcount(e.present() & low_mask(column)) : column) * width;
     const uint32_t absent = device::byte_perm(zero_ - e.base, 0, 0);  // added to the base, it gives `zero`
     detail::unrolled<in_lane / 4>([&]<int Window>() {
       constexpr uint32_t i = 4 * Window;
@@ -314,7 +320,7 @@ class block_group_reader {
     });
   }
   // Returns byte_perm selectors for the presence bits of four bytes. They move the bytes that are present from the
-  // front to their places, and select the second operand elsewhere.
+  // front to their positions, and select the second operand elsewhere.
   __device__ static uint32_t selectors_of(uint32_t bits) {
     const uint32_t ones = (bits & 1) | (bits & 2) << 3 | (bits & 4) << 6 | (bits & 8) << 9;  // a nibble each
     return ones * (0x1110 - 4) + 0x4444;  // the number of ones before a nibble, plus 4 if it is not one
@@ -327,16 +333,16 @@ class block_group_reader {
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
       uint32_t words[detail::bytes_words<in_lane>];
-      detail::unpack_bytes<Together>(words, payload, e[r].bit, first % group, e[r].width_and_flags & 255,
-                                     e[r].there_or_field, static_cast<uint32_t>(e[r].base));
+      detail::unpack_bytes<Together>(words, payload, e[r].bit, first % group, e[r].width_and_flags & 255, e[r].field(),
+                                     static_cast<uint32_t>(e[r].base));
       rows[r] = row(first + static_cast<uint32_t>(r) * tile::row_values, words);
     }
   }
   // Reads integers of any width.
   template <uint32_t Together, bool SomeAbsent>
   __device__ void unpack_large(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) const {
-    const uint32_t width = e.width_and_flags & 255, present = e.there_or_field >> column;
-    const uint32_t bit = e.bit + (SomeAbsent ? popcount(e.there_or_field & low_mask(column)) : column) * width;
+    const uint32_t width = e.width_and_flags & 255, present = e.present(column);
+    const uint32_t bit = e.bit + (SomeAbsent ? popcount(e.present() & low_mask(column)) : column) * width;
     if constexpr (Bytes == 8) {
       x[0] = (present & 1) != 0 ? device::shared_bits<word>(payload, bit, width) + e.base : zero_;
       x[1] =

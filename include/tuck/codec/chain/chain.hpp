@@ -14,7 +14,7 @@
 // has the remaining bytes. If it is as large as the values that reach the last stage, they are stored raw. A side
 // stream followed by its residual values is a chunk of the splitter, as the header of the splitter describes it (for
 // quantize this is quantize/quantize.hpp). A splitter that would not help is skipped: it has no side stream, and all
-// its values reach the next stage. A transform with forms (delta) chooses one for each chunk; the record says which.
+// its values reach the next stage. A transform with several forms has one for each chunk; the record says which.
 // zvc as the first stage may drop -0.0 too; then the signs of the dropped values are before its masks (zero_forms).
 //
 // If huffman is the last stage, it encodes the values and then the side streams, in the same order and including empty

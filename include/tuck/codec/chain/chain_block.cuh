@@ -97,8 +97,8 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   }
   __device__ void apply_others(const Chain& codec) { apply_from<1>(codec); }
 
-  // Undoes the stages. The row has the values that reach the last stage and all side streams. `buffer` is tile_bytes + 32
-  // of shared memory, if a stage after the first one is a splitter.
+  // Undoes the stages. The row has the values that reach the last stage and all side streams. `buffer`: tile_bytes + 32
+  // bytes of shared memory, if a stage after the first one is a splitter.
   template <class Sink> __device__ status undo(const Chain& codec, std::byte* buffer, Sink& sink) {
     return undo_from<last - 1>(codec, buffer, sink);
   }

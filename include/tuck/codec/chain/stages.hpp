@@ -32,7 +32,7 @@ template <element T> inline constexpr bool is_zvc<zvc<T>> = true;
 template <class S> inline constexpr bool is_deflate = false;
 template <element T> inline constexpr bool is_deflate<deflate<T>> = true;
 
-// Whether a stage passes values of the type that the next one takes.
+// Whether a stage passes values of the type that the next one encodes.
 template <class S, class Next> TUCK_HD constexpr bool passes_to() {
   if constexpr (transform<S>) return std::is_same_v<typename S::result_type, typename Next::value_type>;
   if constexpr (splitter<S>) return std::is_same_v<typename S::residual_type, typename Next::value_type>;
@@ -136,7 +136,7 @@ struct split_record {
   TUCK_HD constexpr uint32_t side() const noexcept { return word & max_side; }
 };
 
-/// What zvc as the first stage of a chain takes as a zero. A negative zero is a value of which only the highest bit is
+/// What zvc as the first stage of a chain drops as a zero. A negative zero is a value of which only the highest bit is
 /// set, such as -0.0. Encoders drop it only if the values are floats; decoders do not look at the type.
 ///
 ///   form  zvc drops             the side stream begins with

@@ -25,8 +25,8 @@
 //                          first. Then the remaining shift % 8 bits of all rests, in planes of 4, 2 and 1 bits a value
 //                          as its binary digits say, those of 4 bits lowest. With `plain` the values, and no rests
 //   flags, marks           if they are not coded
-//   u32 lengths[]          of the codes of symbols below 63, four bits each, in the order of length_index; `table_words`
-//                          words, all further lengths are 0. Absent with `plain`, or without values
+//   u32 lengths[]          of the codes of symbols below 63, four bits each, in the order of length_index;
+//                          `table_words` words, all further lengths are 0. Absent with `plain`, or without values
 //   u32 lengths[2] twice   of the codes of flags and marks, if they are coded
 //   directory              `entry` bits for each of S streams: its bits above `least`
 //   bits                   all streams without gaps, from the highest bit of each word down
@@ -260,7 +260,7 @@ struct shape {
     const uint32_t code = how.exponent == 0 ? how.zigzag : how.exponent == 4 ? 4 : how.exponent / 3 + 4;
     return shift | code << 9 | bin << 18;
   }
-  // Sets what depends on the streams' bits. Returns false if the head has no room for it.
+  // Sets what depends on the streams' bits. Returns false if it does not fit in the head.
   TUCK_HD constexpr bool set_streams(uint32_t streams, uint32_t least, uint32_t most) noexcept {
     constexpr uint32_t limit = low_mask(12);
     const uint32_t stored = least / 4 < limit ? least / 4 : limit, wanted = bit_width(most - 4 * stored);

@@ -17,8 +17,8 @@
 // saving less than an eighth is not worth the time to decode. Decoders reject larger chunks, and chunks whose size is
 // not the sum of the two parts. Host and device write the same bytes.
 //
-// In the frame header, the stage of quantize has these parameters. quantize_codes, the variant of quantize for chains, has
-// the same:
+// In the frame header, the stage of quantize has these parameters. quantize_codes, the variant of quantize for chains,
+// has the same:
 //
 //   mode    bits 0 to 3: bound_mode; bits 4 to 7: predictor (bitpack/groups.hpp), 0 in chains
 //   small   range-relative bound: the factor as the bits of an f32, rounded to nearest, from 2^-125 to 2^120, or 0 if

@@ -1,5 +1,6 @@
-// Delta: differences of neighbouring values, so that slowly changing values become small numbers. All arithmetic is on
-// bit patterns as unsigned integers of b = 8 sizeof(T) bits, modulo 2^b:
+// Differences of neighbouring values, so that slowly changing values become small numbers. In names of codecs this is
+// "delta"; it has no relation to delta frames. All arithmetic is on bit patterns as unsigned integers of b bits, modulo
+// 2^b, where b = 8 sizeof(T):
 //
 //   d[i] = v[i] - v[i-1], with v[-1] = 0      zigzag(d) = 2 d if d < 2^(b-1), else 2 (2^b - d) - 1
 //
@@ -18,8 +19,8 @@
 //
 //   cost = sum over the classes w of m (max(w - 1, 0) + log2(samples / m)), with m results of the class
 //
-// If no sample is negative as a signed integer, form 2 is taken instead of form 1: its results have one bit less. Form
-// 0 is taken if its cost is not higher. All forms can have any values, so the choice is free; equal choices make equal
+// If no sample is negative as a signed integer, form 2 is chosen instead of form 1: its results have one bit less. Form
+// 0 is chosen if its cost is not higher. All forms can have any values, so the choice is free; equal choices make equal
 // bytes on host and device.
 #pragma once
 
@@ -32,7 +33,7 @@ namespace tuck::inline TUCK_ABI {
 
 namespace detail {
 
-// The estimate that delta chooses by. Word: the unsigned integer of a value.
+// The estimate by which a form is chosen. Word: the unsigned integer of a value.
 template <class Word> struct difference_estimate {
   static constexpr uint32_t classes = sizeof(Word) == 8 ? 64 : 32;  // the last one is of its width and of wider ones
 

@@ -1,4 +1,4 @@
-// Delta by one thread block. It writes the results of delta.hpp.
+// Differences of neighbours by one thread block. It writes the results of differences.hpp.
 //
 // A lane has 16 bytes of values, and a warp has rows of 512 consecutive bytes. No lane writes what another lane reads,
 // except for the last word before the part of a warp. A difference needs the word before, which the next lower lane
@@ -14,7 +14,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// Block transform of delta; block.cuh documents the members.
+/// Block transform of differences; block.cuh documents the members.
 template <element T, int Threads> class block_transform<differences<T>, Threads> {
   using word = typename block_tile<T, Threads>::word;
 
