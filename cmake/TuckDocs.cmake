@@ -5,7 +5,7 @@ set(documented
   codec/concept.hpp codec/bitpack/bitpack.hpp codec/chain/chain.hpp codec/chain/chains.hpp codec/deflate/deflate.hpp
   codec/exponents/exponents.hpp codec/gaps/gaps.hpp codec/huffman/huffman.hpp codec/inflate/inflate.hpp
   codec/quantize/quantizer.hpp codec/quantize/quantize.hpp codec/rle/rle.hpp codec/steps/steps.hpp
-  codec/transform/delta.hpp codec/transform/rows.hpp codec/zvc/zvc.hpp
+  codec/transform/differences.hpp codec/transform/rows.hpp codec/zvc/zvc.hpp
   core/dtype.hpp core/span.hpp core/status.hpp core/version.hpp
   frame/any_codec.hpp frame/batch.cuh frame/block.cuh frame/delta.cuh frame/device.cuh
   frame/execution.hpp frame/format.hpp frame/host.hpp frame/host_delta.hpp

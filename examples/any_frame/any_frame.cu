@@ -103,6 +103,6 @@ int main() {
       std::printf("more values than there is memory for\n");
     }
   const bool right = decoded == 3 && refused == std::vector{tuck::status::type_mismatch, tuck::status::unknown_codec,
-                                                            tuck::status::type_not_taken};
+                                                            tuck::status::unsupported_type};
   return cudaStreamDestroy(stream) == cudaSuccess && right ? 0 : 1;
 }

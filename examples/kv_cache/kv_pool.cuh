@@ -262,7 +262,7 @@ class kv_pool {
   }
 
   void touch(entry b) { resident_.splice(resident_.end(), resident_, b); }
-  void forget_frame(entry b) { store_.give_back(std::exchange(b->frame, {})); }
+  void forget_frame(entry b) { store_.deallocate(std::exchange(b->frame, {})); }
   // Gives the block the last free page, which has its values.
   void move_in(entry b) {
     b->page = free_.back();

@@ -43,7 +43,7 @@ class side_stream {
   side_stream& operator=(const side_stream&) = delete;
   ~side_stream() {
     static_cast<void>(cudaEventDestroy(event_));
-    tuck::detail::give_back([&] { return cudaStreamDestroy(stream_); });
+    tuck::detail::release([&] { return cudaStreamDestroy(stream_); });
   }
   operator cudaStream_t() const noexcept { return stream_; }
   void wait_for(cudaStream_t other) {
@@ -87,7 +87,7 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
         encode_some(pages.subspan(done, std::min(pages.size() - done, batch())), stored);
       if (stored.size() < least) throw tuck::error(tuck::status::pool_full);
     } catch (...) {
-      for (const stored_page& page : stored) give_back(page);
+      for (const stored_page& page : stored) deallocate(page);
       throw;
     }
   }
@@ -139,10 +139,10 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
   }
 
   // Frees the extent at once. Later writes to it are ordered after current reads by the stream.
-  void give_back(const stored_page& page) noexcept {
+  void deallocate(const stored_page& page) noexcept {
     if (page.at.size == 0) return;
     held_ -= page.at.size;
-    free_.give_back(page.at);
+    free_.deallocate(page.at);
   }
   uint64_t held_bytes() const noexcept { return held_; }
   tuck::bytes bytes_of(const stored_page& page) const noexcept {
@@ -182,7 +182,7 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
   }
   // Waits for the work on the second stream.
   void quiet() noexcept {
-    tuck::detail::give_back([&] { return cudaStreamSynchronize(side_); });
+    tuck::detail::release([&] { return cudaStreamSynchronize(side_); });
   }
   void enqueue(tuck::span<const stored_page> stored, tuck::span<T* const> pages) {
     const auto items = first<tuck::decode_item<T>>(items_, batch());
@@ -229,7 +229,7 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
     const bool raw = done.status != TUCK_PAGES_OK;
     const uint64_t bytes = raw ? item.values.size_bytes() : done.bytes;
     stored_page page{{}, done.form, done.bound};
-    if (!free_.take((bytes + unit - 1) / unit * unit, page.at)) return false;
+    if (!free_.allocate((bytes + unit - 1) / unit * unit, page.at)) return false;
     held_ += page.at.size;
     stored.push_back(page);
     const void* const from = raw ? static_cast<const void*>(item.values.data()) : item.frame.data();

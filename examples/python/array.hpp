@@ -182,7 +182,7 @@ inline codec_choice choice_of(const std::string& codec, int mode, double bound) 
 inline std::unique_ptr<tools::chosen_codec> codec_for(const codec_choice& choice, dtype type) {
   auto codec = tools::choose_codec(choice, type);
   if (codec == nullptr)
-    throw failure{static_cast<uint32_t>(status::type_not_taken),
+    throw failure{static_cast<uint32_t>(status::unsupported_type),
                   "codec '" + choice.name + "' takes " + tools::types_of(choice.name) + ", not " + name(type)};
   return codec;
 }

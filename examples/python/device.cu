@@ -80,7 +80,7 @@ status choose(const item& i, chosen_item& chosen) {
   tools::codec_choice choice{name, {}, i.row};
   if (i.mode >= 0) choice.bound = {static_cast<bound_mode>(i.mode), i.bound, nullptr};
   chosen = {tools::choose_device_codec(choice, type_of(i)), &i};
-  return chosen.codec == nullptr ? status::type_not_taken : status::ok;
+  return chosen.codec == nullptr ? status::unsupported_type : status::ok;
 }
 
 // Copies bytes of the host to the device without waiting. A graph keeps them, as they are the argument of a kernel.

@@ -12,7 +12,7 @@
 #include <tuck/codec/quantize/quantize_block.cuh>
 #include <tuck/codec/rle/rle_block.cuh>
 #include <tuck/codec/steps/steps_block.cuh>
-#include <tuck/codec/transform/delta_block.cuh>
+#include <tuck/codec/transform/differences_block.cuh>
 #include <tuck/codec/transform/rows_block.cuh>
 #include <tuck/codec/zvc/zvc_block.cuh>
 #include <tuck/core/version.hpp>

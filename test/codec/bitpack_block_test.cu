@@ -1,4 +1,4 @@
-// Bitpack by blocks against the scalar codec: its bytes for groups of any form and width, its verdict on anything.
+// Bitpack by blocks against the scalar codec: its bytes for groups of any scheme and width, its verdict on anything.
 #include "support/block_payloads.hpp"
 
 namespace tuck::test {

@@ -49,9 +49,9 @@ TYPED_TEST(bitpack_of, every_form_and_predicting_costs_nothing) {
     ASSERT_LE(with.size(), without.size());
     ASSERT_NO_FATAL_FAILURE(expect_restored(codec, values, with));
     ASSERT_NO_FATAL_FAILURE(expect_restored(codec, values, without));
-    for (size_t form = 0; form < 7; ++form) seen[form] += forms_of(with, values.size())[form];
+    for (size_t scheme = 0; scheme < 7; ++scheme) seen[scheme] += schemes_of(with, values.size())[scheme];
   }
-  for (size_t form = 0; form < 6; ++form) EXPECT_GT(seen[form], 50) << form;
+  for (size_t scheme = 0; scheme < 6; ++scheme) EXPECT_GT(seen[scheme], 50) << scheme;
 }
 
 TYPED_TEST(bitpack_of, declines_what_does_not_shrink) {

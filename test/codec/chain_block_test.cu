@@ -11,11 +11,11 @@ template <class C> class chain_block : public block_against_scalar<C> {};
 
 // Every kind of stage at every place it may have, over every width.
 using all_chains =
-    ::testing::Types<zvc_huffman<float>, zvc_huffman<double>, chain<delta<bf16>, huffman<uint16_t>>,
+    ::testing::Types<zvc_huffman<float>, zvc_huffman<double>, chain<differences<bf16>, huffman<uint16_t>>,
                      zvc_rle_huffman<f16>, delta_rle_bitpack<uint8_t>, delta_rle_bitpack<int32_t>,
                      delta_rle_bitpack<uint64_t>, chain<rle<uint8_t>, zvc<uint8_t>>,
                      chain<zvc<uint16_t>, rle<uint16_t>, huffman<uint16_t>>,
-                     chain<delta<float>, rle<uint32_t>, huffman<uint32_t>>,
+                     chain<differences<float>, rle<uint32_t>, huffman<uint32_t>>,
                      chain<zvc<float>, mine::masked, mine::halved>, chain<mine::masked, huffman<uint32_t>>>;
 using few_chains = ::testing::Types<zvc_huffman<double>, delta_rle_bitpack<int32_t>, chain<rle<uint8_t>, zvc<uint8_t>>,
                                     chain<zvc<float>, mine::masked, mine::halved>>;
@@ -98,8 +98,9 @@ TYPED_TEST(chain_block, restores_full_chunks_of_any_sparsity) {
 
 template <class C> class chain_forms : public block_against_scalar<C> {};
 using chains_with_forms =
-    ::testing::Types<chain<delta<int16_t>, huffman<uint16_t>>, chain<delta<int32_t>, zvc<uint32_t>, huffman<uint32_t>>,
-                     delta_rle_bitpack<int64_t>, chain<delta<uint8_t>, rle<uint8_t>, huffman<uint8_t>>>;
+    ::testing::Types<chain<differences<int16_t>, huffman<uint16_t>>,
+                     chain<differences<int32_t>, zvc<uint32_t>, huffman<uint32_t>>, delta_rle_bitpack<int64_t>,
+                     chain<differences<uint8_t>, rle<uint8_t>, huffman<uint8_t>>>;
 TYPED_TEST_SUITE(chain_forms, chains_with_forms, codec_names);
 
 TYPED_TEST(chain_forms, are_the_scalar_codec_s) {
@@ -225,7 +226,7 @@ TEST(chain_records, that_lie_are_found_out) {
   const auto halves = sample<quantize<f16>>::tensor(4000, .3);
   const quantize_codes<float> codes(error_bound::absolute(.01));
   const quantize_codes<f16> half_codes(error_bound::absolute(.01));
-  expect_all_found_out<quantize_codes<float>, delta<uint32_t>, huffman<uint32_t>>(codes, floats);
+  expect_all_found_out<quantize_codes<float>, differences<uint32_t>, huffman<uint32_t>>(codes, floats);
   expect_all_found_out<quantize_codes<float>, zvc<uint32_t>, bitpack<uint32_t>>(codes, floats);
   expect_all_found_out<quantize_codes<f16>, huffman<uint16_t>>(half_codes, halves);
   const auto sparse = sparse_tensor<float>(4000, .7, pattern::clustered);

@@ -31,13 +31,13 @@ static_assert(!split_record::allows(0, 4, 0, 0, 4) && split_record::allows(4, 0,
 static_assert(split_record::allows(65536, 4, 65536, 2, 2) && !split_record::allows(65536, 4, 65536, 2, 1));
 
 TEST(chain, a_chunk_is_what_the_last_stage_makes_then_sides_then_records) {
-  using codec = chain<zvc<uint32_t>, delta<uint32_t>, zvc<uint32_t>>;
+  using codec = chain<zvc<uint32_t>, differences<uint32_t>, zvc<uint32_t>>;
   std::vector<uint32_t> values(64);
   values[1] = values[40] = values[41] = values[50] = 0x0307;
   const auto encoded = encoded_chunk(codec{}, values);
   const std::vector<uint8_t> expected{0b1,  0,    0,    0,   0x0e, 6,    0,     0,  // of four differences, one is not 0
                                       0b10, 0,    0,    0,   0,    0b11, 0b100, 0,  // zvc's masks
-                                      8,    0,    4,    0,      // zvc's record: 4 values kept, 8 bytes of side
+                                      8,    0,    4,    0,      // zvc's record: 4 residual values, 8 bytes of side
                                       0xff, 0x3f, 0xff, 0xff};  // delta's: differences
   ASSERT_EQ(encoded.size(), expected.size());
   EXPECT_EQ(std::memcmp(encoded.data(), expected.data(), expected.size()), 0);
@@ -54,7 +54,7 @@ TEST(chain, does_without_a_splitter_that_gains_nothing) {
   expect_restored(codec{}, values, dense);
   for (size_t i = 0; i < values.size(); i += 2) values[i] = 0;
   const auto sparse = encoded_chunk(codec{}, values);
-  EXPECT_EQ(record_of(sparse, 1).kept(), 2048u);
+  EXPECT_EQ(record_of(sparse, 1).residuals(), 2048u);
   EXPECT_EQ(record_of(sparse, 1).side(), 512u);
   expect_restored(codec{}, values, sparse);
 }
@@ -83,7 +83,7 @@ template <codec C> void expect_room_kept() {
   }
 }
 TEST(chain, small_chunks_keep_to_their_room) {
-  expect_room_kept<chain<delta<uint8_t>, huffman<uint8_t>>>();
+  expect_room_kept<chain<differences<uint8_t>, huffman<uint8_t>>>();
   expect_room_kept<zvc_huffman<uint8_t>>();
   expect_room_kept<zvc_rle_huffman<double>>();
 }
@@ -95,7 +95,7 @@ TEST(chain, two_splitters_pile_up_their_sides) {
   const auto encoded = encoded_chunk(codec{}, values);
   EXPECT_FALSE(record_of(encoded, 2).skipped());
   EXPECT_FALSE(record_of(encoded, 1).skipped());
-  EXPECT_LT(record_of(encoded, 1).kept(), record_of(encoded, 2).kept());
+  EXPECT_LT(record_of(encoded, 1).residuals(), record_of(encoded, 2).residuals());
   expect_restored(codec{}, values, encoded);
 }
 
@@ -104,14 +104,14 @@ TEST(chain, the_header_has_every_stage) {
   const stage_list stages = codec.stages();
   EXPECT_EQ(stages.at[0].id, codec_id::quantize_codes);
   EXPECT_EQ(stages.at[0].large, bits_of(.5));
-  EXPECT_EQ(stages.at[1].id, codec_id::delta);
+  EXPECT_EQ(stages.at[1].id, codec_id::differences);
   EXPECT_EQ(stages.at[2].id, codec_id::zvc);
   EXPECT_EQ(stages.at[3].id, codec_id::huffman);
   quantize_delta_huffman<float> parsed;
   EXPECT_EQ(parsed.from_stages(stages, parsed), status::ok);
   EXPECT_EQ(parsed.stage<0>().rule().effective_bound(), .5);
 
-  chain<quantize_codes<float>, delta<uint32_t>, huffman<uint32_t>> other;
+  chain<quantize_codes<float>, differences<uint32_t>, huffman<uint32_t>> other;
   EXPECT_EQ(other.from_stages(stages, other), status::codec_mismatch);
   quantize<float> alone;
   EXPECT_EQ(alone.from_stages(stages, alone), status::codec_mismatch);
@@ -124,13 +124,13 @@ TEST(chain, the_header_has_every_stage) {
   zvc_huffman<float> three;
   wrong = three.stages();
   EXPECT_EQ(three.from_stages(wrong, three), status::ok);
-  wrong.at[3] = delta<float>::description();
+  wrong.at[3] = differences<float>::description();
   EXPECT_EQ(three.from_stages(wrong, three), status::codec_mismatch);
 }
 
 // A chunk that is whole, but of more values than there are.
 TEST(chain, nothing_keeps_more_values_than_there_are) {
-  const chain<quantize_codes<float>, delta<uint32_t>, huffman<uint32_t>> codec(error_bound::absolute(.5));
+  const chain<quantize_codes<float>, differences<uint32_t>, huffman<uint32_t>> codec(error_bound::absolute(.5));
   for (const uint32_t count : {4095u, 4096u, 4097u, 4200u}) {
     const byte_vector row(4 * count, std::byte{1});
     section_list sections{};
@@ -157,7 +157,7 @@ template <codec C> status with_record(byte_vector encoded, uint32_t count, uint6
 }
 
 TEST(chain_forms, are_in_the_record_of_the_next_splitter) {
-  using codec = chain<delta<int32_t>, zvc<uint32_t>, huffman<uint32_t>>;
+  using codec = chain<differences<int32_t>, zvc<uint32_t>, huffman<uint32_t>>;
   for (const uint32_t form : {0u, 1u, 2u})
     for (const bool sparse : {false, true}) {
       SCOPED_TRACE(std::to_string(form) + (sparse ? ", sparse" : ""));
@@ -174,7 +174,7 @@ TEST(chain_forms, are_in_the_record_of_the_next_splitter) {
 }
 
 TEST(chain_forms, have_a_record_where_no_splitter_follows) {
-  using codec = chain<delta<int16_t>, huffman<uint16_t>>;
+  using codec = chain<differences<int16_t>, huffman<uint16_t>>;
   for (const uint32_t form : {0u, 1u, 2u}) {
     const auto values = values_for_form<int16_t>(form, 5000, false);
     const auto encoded = encoded_chunk(codec{}, values);
@@ -209,7 +209,7 @@ TEST(chain_zeros, have_one_bit_each_before_the_masks) {
       0xe6, 0xb1, 0x61, 0xff, 0xe6, 0xb1, 0x61, 0xff,  // the values, which bitpack makes no smaller
       0xef, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0x3f,  // 62 signs: the zeros 4 and 39 are positive
       0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x10,  // masks
-      0x10, 0x40, 0x02, 0x00};                         // zvc's record: 2 values kept, form 1, 16 bytes of side
+      0x10, 0x40, 0x02, 0x00};                         // zvc's record: 2 residual values, form 1, 16 bytes of side
   ASSERT_EQ(encoded.size(), expected.size());
   EXPECT_EQ(std::memcmp(encoded.data(), expected.data(), expected.size()), 0);
   expect_restored(codec{}, values, encoded);
@@ -316,7 +316,7 @@ struct double_stage : zvc<uint8_t> {
 TEST(chain, a_stage_of_several_stages_is_refused) {
   const std::vector<uint8_t> values(1000, 1);
   byte_vector frame(10000);
-  EXPECT_EQ(host::encode(chain<delta<uint8_t>, double_stage>{}, values, frame).code, status::invalid_argument);
+  EXPECT_EQ(host::encode(chain<differences<uint8_t>, double_stage>{}, values, frame).code, status::invalid_argument);
 }
 
 // A transform that changes nothing, and a splitter that wants much room.

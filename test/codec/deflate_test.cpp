@@ -144,21 +144,21 @@ TEST(deflate, zlib_reads_every_chunk_of_recorded_tensors) {
 
 // What the index of an encoded chunk says.
 struct chunk_index {
-  chunk_end end;
+  chunk_footer footer;
   std::vector<uint32_t> cells, bits;
 
   explicit chunk_index(const_bytes encoded)
-      : end(chunk_end::of(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4))) {
-    EXPECT_EQ(encoded.size(), end.begin() + 4);
-    bit_reader in(encoded.subspan(end.stream));
+      : footer(chunk_footer::of(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4))) {
+    EXPECT_EQ(encoded.size(), footer.begin() + 4);
+    bit_reader in(encoded.subspan(footer.stream));
     for (uint32_t i = 0; i < whole_segments; ++i) {
       in.refill();
-      in.take(segment_bits);
+      in.read_bits(segment_bits);
     }
-    for (uint32_t i = 0; i < end.sub_blocks; ++i) {
+    for (uint32_t i = 0; i < footer.sub_blocks; ++i) {
       in.refill();
-      cells.push_back(in.take(end.cell_bits) + 1);
-      bits.push_back(in.take(end.size_bits));
+      cells.push_back(in.read_bits(footer.cell_bits) + 1);
+      bits.push_back(in.read_bits(footer.size_bits));
     }
   }
   // How evenly bits are shared out, which take about as long each.
@@ -178,7 +178,7 @@ double mean_evenness(const std::vector<float>& values, const char* name, double&
     ASSERT_FALSE(encoded.empty());
     const chunk_index index(encoded);
     sum += index.evenness();
-    lanes += index.end.sub_blocks;
+    lanes += index.footer.sub_blocks;
     ++chunks;
   });
   lanes /= chunks;
@@ -294,7 +294,7 @@ TEST(deflate, tokens_are_those_of_the_layout) {
       ASSERT_EQ(codes.read(in, false), status::ok);
       codes.fill(0, 1);
       for (const int expected : tokens_of(data, 4, begins)) {
-        const token t = take_token(in, codes);
+        const token t = read_token(in, codes);
         ASSERT_TRUE(t.is_literal() || t.is_match());
         ASSERT_EQ(t.is_literal() ? 1 : static_cast<int>(t.length()) * (t.distance() == 1 ? 1 : -1), expected);
       }
@@ -357,15 +357,15 @@ TEST(deflate, refuses_what_is_not_its_own) {
   EXPECT_EQ(decode(sound, 1000), status::bad_payload);
   for (size_t size = 0; size < sound.size(); size += 4)
     ASSERT_EQ(decode({sound.begin(), sound.begin() + static_cast<std::ptrdiff_t>(size)}), status::bad_payload) << size;
-  const chunk_end& end = index.end;
+  const chunk_footer& footer = index.footer;
   const auto expect_refused = [&](uint32_t first, uint32_t last) {
     for (uint32_t bit = first; bit < last; ++bit) EXPECT_EQ(decode(flipped(bit)), status::bad_payload) << bit;
   };
   expect_refused(0, prefix_bits);
-  expect_refused(end.segment(0), end.segment(whole_segments));  // where lengths are
-  expect_refused(end.entry(0), end.entry(end.sub_blocks));      // cells and bits of sub-blocks
-  expect_refused(end.entry(end.sub_blocks), 8 * end.begin());   // padding
-  expect_refused(8 * end.begin(), 8 * end.begin() + 32);        // where all of this is
+  expect_refused(footer.segment(0), footer.segment(whole_segments));    // where lengths are
+  expect_refused(footer.entry(0), footer.entry(footer.sub_blocks));     // cells and bits of sub-blocks
+  expect_refused(footer.entry(footer.sub_blocks), 8 * footer.begin());  // padding
+  expect_refused(8 * footer.begin(), 8 * footer.begin() + 32);          // where all of this is
 }
 
 // Wider fields and a single sub-block of all cells are as good.
@@ -373,20 +373,20 @@ TEST(deflate, accepts_other_widths_of_entries) {
   const std::vector<float> values(200, 1.f);
   const byte_vector sound = encoded_chunk(values);
   const chunk_index index(sound);
-  ASSERT_EQ(index.end.sub_blocks, 1u);
-  for (const uint32_t cell_bits : {index.end.cell_bits, max_cell_bits, max_cell_bits + 1})
-    for (const uint32_t size_bits : {index.end.size_bits, max_size_bits, max_size_bits + 1}) {
-      const chunk_end end{index.end.stream, cell_bits, size_bits, 1};
-      byte_vector encoded(end.begin() + 8);
-      std::copy_n(sound.begin(), end.stream, encoded.begin());
-      bit_writer out(encoded.data() + end.stream);
+  ASSERT_EQ(index.footer.sub_blocks, 1u);
+  for (const uint32_t cell_bits : {index.footer.cell_bits, max_cell_bits, max_cell_bits + 1})
+    for (const uint32_t size_bits : {index.footer.size_bits, max_size_bits, max_size_bits + 1}) {
+      const chunk_footer footer{index.footer.stream, cell_bits, size_bits, 1};
+      byte_vector encoded(footer.begin() + 8);
+      std::copy_n(sound.begin(), footer.stream, encoded.begin());
+      bit_writer out(encoded.data() + footer.stream);
       for (uint32_t i = 0; i < whole_segments; ++i)
-        out.put(bit_window(sound.data(), index.end.segment(i)) & low_mask(segment_bits), segment_bits);
+        out.put(bit_window(sound.data(), index.footer.segment(i)) & low_mask(segment_bits), segment_bits);
       out.put(index.cells[0] - 1, cell_bits);
       out.put(index.bits[0], size_bits);
       out.finish();
-      encoded.resize(end.begin() + 4);
-      store_unaligned(encoded.data() + end.begin(), end.word());
+      encoded.resize(footer.begin() + 4);
+      store_unaligned(encoded.data() + footer.begin(), footer.word());
       std::vector<float> restored(values.size());
       const bool is_sound = cell_bits <= max_cell_bits && size_bits <= max_size_bits;
       EXPECT_EQ(deflate<float>{}.decode_chunk(encoded, restored), is_sound ? status::ok : status::bad_payload);

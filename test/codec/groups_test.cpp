@@ -14,7 +14,7 @@ void expect_bytes(const Make& make, const std::string& hex, predictor prediction
 }
 constexpr predictor none = predictor::none;
 
-// -- forms
+// -- schemes
 
 TEST(groups, plain) {
   std::vector<uint16_t> values(32);

@@ -10,10 +10,10 @@ using all_huffmans =
     ::testing::Types<huffman<uint8_t>, huffman<bf16>, huffman<float>, huffman<double>, huffman<uint32_t>,
                      zvc_huffman<uint8_t>, zvc_huffman<f16>, zvc_huffman<double>, zvc_rle_huffman<float>,
                      chain<rle_zero<bf16>, rle<bf16>, huffman<bf16>>, huffman<uint16_t>, huffman<uint64_t>,
-                     zvc_rle_huffman<uint16_t>, chain<delta<uint32_t>, zvc<uint32_t>, huffman<uint32_t>>,
+                     zvc_rle_huffman<uint16_t>, chain<differences<uint32_t>, zvc<uint32_t>, huffman<uint32_t>>,
                      chain<rle<uint64_t>, zvc<uint64_t>, huffman<uint64_t>>>;
 using few_huffmans = ::testing::Types<huffman<bf16>, zvc_rle_huffman<float>, zvc_huffman<double>,
-                                      chain<delta<uint32_t>, zvc<uint32_t>, huffman<uint32_t>>>;
+                                      chain<differences<uint32_t>, zvc<uint32_t>, huffman<uint32_t>>>;
 using tested_huffmans = std::conditional_t<slow, few_huffmans, all_huffmans>;
 TYPED_TEST_SUITE(huffman_block, tested_huffmans, codec_names);
 

@@ -425,13 +425,13 @@ TEST(huffman, codes_values_where_that_pays) {
 }
 
 TEST(huffman, places_of_lengths) {
-  using huffman_format::place_of;
+  using huffman_format::length_index;
   for (const uint32_t exponent : {4u, 5u, 8u}) {  // rank, sign, a bit of the mantissa: negative ones behind the others
     uint32_t next[2] = {0, 32};
-    for (uint32_t s = 0; s < 64; ++s) EXPECT_EQ(place_of(s, exponent), next[s >> 1 & 1]++) << s;
+    for (uint32_t s = 0; s < 64; ++s) EXPECT_EQ(length_index(s, exponent), next[s >> 1 & 1]++) << s;
   }
   for (const uint32_t exponent : {0u, 11u})
-    for (uint32_t s = 0; s < 64; ++s) EXPECT_EQ(place_of(s, exponent), s);
+    for (uint32_t s = 0; s < 64; ++s) EXPECT_EQ(length_index(s, exponent), s);
 }
 
 // The table ends with the word of the last length.
@@ -488,7 +488,7 @@ TEST(huffman, has_more_streams_for_more_words) {
     std::vector<uint8_t> values(n);
     const shape s = shape_of(values);
     EXPECT_EQ(s.streams(), streams) << words;
-    EXPECT_EQ(encoded_row(values).size() / 4, 2 + 1 + (streams * s.more() + 31) / 32 + (n + 31) / 32);
+    EXPECT_EQ(encoded_row(values).size() / 4, 2 + 1 + (streams * s.entry_bits() + 31) / 32 + (n + 31) / 32);
     std::vector<uint8_t> restored(n, 1);
     EXPECT_EQ(decode_row(encoded_row(values), restored), status::ok);
     EXPECT_EQ(restored, values);

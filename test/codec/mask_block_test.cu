@@ -38,7 +38,7 @@ __global__ void mask_kernel(const T* values, uint32_t count, bool changes, std::
   masks::template prepare<true>(shared.temp);
   for (uint32_t i = threadIdx.x; i < sizeof shared.packed; i += Threads) shared.packed[i] = std::byte{};
   const auto sums = found.sum(shared.temp);
-  found.put(shared.temp, x, found.find_places(shared.packed + 16, sums.before));
+  found.put(shared.temp, x, found.find_positions(shared.packed + 16, sums.before));
   device::sync_block();
   for (uint32_t i = threadIdx.x; i < masks::most_bytes; i += Threads) device::store(mask + i, shared.mask[i]);
   for (uint32_t i = threadIdx.x; i < tile_bytes; i += Threads) device::store(packed + i, shared.packed[16 + i]);
@@ -46,11 +46,11 @@ __global__ void mask_kernel(const T* values, uint32_t count, bool changes, std::
   masks read;
   read.template load<true>(shared.mask);
   masks::template prepare<false>(shared.temp);
-  const auto places = read.find_places(shared.packed + 16, read.sum(shared.temp).before);
+  const auto positions = read.find_positions(shared.packed + 16, read.sum(shared.temp).before);
   block_output<T, Threads> out(restored, 0, count, count, false);
-  detail::give_rows<tile, false>(count, out, [&]<int R>() {
-    const auto row =
-        changes ? read.template get<true, R>(shared.temp, places) : read.template get<false, R>(shared.temp, places);
+  detail::emit_rows<tile, false>(count, out, [&]<int R>() {
+    const auto row = changes ? read.template get<true, R>(shared.temp, positions)
+                             : read.template get<false, R>(shared.temp, positions);
     const uint32_t first = tile::first_value(R * tile::row_words);
     return tile::clip(row, count > first ? count - first : 0);
   });

@@ -12,7 +12,7 @@ quantize<float> halves(predictor prediction = predictor::automatic) {
   return quantize<float>(error_bound::absolute(.5), prediction);  // a step of one, all but
 }
 
-// bitpack_test.cpp has groups of every form; here is what the codes are, and what stands beside them.
+// bitpack_test.cpp has groups of every scheme; here is what the codes are, and what stands beside them.
 
 TEST(quantize_format, codes_are_whole_numbers_of_steps) {
   std::vector<float> values(32, 3.f);
@@ -81,23 +81,23 @@ template <class T> class quantize_shapes : public ::testing::Test {};
 using all_floats = ::testing::Types<f16, bf16, float, double>;
 TYPED_TEST_SUITE(quantize_shapes, all_floats, element_names);
 
-// The tensors of the generic tests reach every form, and the predictor is what makes the difference.
+// The tensors of the generic tests reach every scheme, and the predictor is what makes the difference.
 TYPED_TEST(quantize_shapes, are_all_met_and_none_is_difference_without_a_predictor) {
   const auto values = sample<quantize<TypeParam>>::tensor(2048, .3, pattern::clustered);
   const auto bound = error_bound::absolute(0x1p-7);
-  const auto forms = [&](const quantize<TypeParam>& codec) {
+  const auto schemes = [&](const quantize<TypeParam>& codec) {
     const auto encoded = encoded_chunk_of(codec, values);
-    const auto of = forms_of(encoded, values.size());
+    const auto of = schemes_of(encoded, values.size());
     EXPECT_LT(std::accumulate(of.begin(), of.end(), 0), 64);  // and there are groups of zeros
     EXPECT_EQ(of[3] == 0, encoded[0] == std::byte{0});
     return of;
   };
   using groups = integer_groups<sizeof(TypeParam)>;
-  const auto all = forms(quantize<TypeParam>(bound));
-  for (const size_t form : {groups::plain, groups::centered, groups::based, groups::difference})
-    EXPECT_GE(all[form], 2) << form;
-  for (const size_t form : {groups::plain, groups::centered}) EXPECT_GE(all[4 + form], 1) << form;
-  EXPECT_EQ(forms(quantize<TypeParam>(bound, predictor::none))[groups::difference], 0);
+  const auto all = schemes(quantize<TypeParam>(bound));
+  for (const size_t scheme : {groups::plain, groups::centered, groups::based, groups::difference})
+    EXPECT_GE(all[scheme], 2) << scheme;
+  for (const size_t scheme : {groups::plain, groups::centered}) EXPECT_GE(all[4 + scheme], 1) << scheme;
+  EXPECT_EQ(schemes(quantize<TypeParam>(bound, predictor::none))[groups::difference], 0);
 }
 
 TYPED_TEST(quantize_shapes, predicting_costs_nothing) {

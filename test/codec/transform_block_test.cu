@@ -1,7 +1,7 @@
 // Transforms by blocks against those of one thread: the same bytes both ways, and none behind them.
 #include "support/device.hpp"
 
-#include <tuck/codec/transform/delta_block.cuh>
+#include <tuck/codec/transform/differences_block.cuh>
 #include <tuck/codec/transform/rows_block.cuh>
 
 #include <algorithm>
@@ -85,10 +85,11 @@ template <class X> class block_transforms : public ::testing::Test {
   }
 };
 
-using block_transformed =
-    std::conditional_t<slow, ::testing::Types<delta<uint8_t>, delta<bf16>, delta<float>, delta<int64_t>, rows<uint8_t>>,
-                       ::testing::Types<delta<uint8_t>, delta<int8_t>, delta<bf16>, delta<int32_t>, delta<float>,
-                                        delta<int64_t>, rows<uint8_t>, rows<bf16>, rows<float>, rows<double>>>;
+using block_transformed = std::conditional_t<
+    slow,
+    ::testing::Types<differences<uint8_t>, differences<bf16>, differences<float>, differences<int64_t>, rows<uint8_t>>,
+    ::testing::Types<differences<uint8_t>, differences<int8_t>, differences<bf16>, differences<int32_t>,
+                     differences<float>, differences<int64_t>, rows<uint8_t>, rows<bf16>, rows<float>, rows<double>>>;
 TYPED_TEST_SUITE(block_transforms, block_transformed);
 
 TYPED_TEST(block_transforms, give_the_scalar_transform_s_bytes) {

@@ -1,7 +1,7 @@
 #include "support/tensors.hpp"
 
 #include <tuck/codec/chain/chains.hpp>
-#include <tuck/codec/transform/delta.hpp>
+#include <tuck/codec/transform/differences.hpp>
 #include <tuck/codec/transform/rows.hpp>
 #include <tuck/frame/any_codec.hpp>
 #include <tuck/frame/host.hpp>
@@ -17,7 +17,7 @@
 namespace tuck::test {
 namespace {
 
-template <formed_transform X>
+template <multiform_transform X>
 std::vector<typename X::result_type> applied(const std::vector<typename X::value_type>& values, uint32_t form = 0,
                                              const X& x = {}) {
   using result = typename X::result_type;
@@ -26,7 +26,7 @@ std::vector<typename X::result_type> applied(const std::vector<typename X::value
   return results;
 }
 
-template <formed_transform X> void expect_round_trip(const std::vector<typename X::value_type>& values, X x = {}) {
+template <multiform_transform X> void expect_round_trip(const std::vector<typename X::value_type>& values, X x = {}) {
   for (uint32_t form = 0; form < X::forms; ++form) {
     const auto results = applied(values, form, x);
     std::vector<typename X::value_type> restored(values.size());
@@ -61,8 +61,8 @@ TYPED_TEST(transforms, give_every_bit_back) {
   for (const uint64_t count : {0, 1, 2, 3, 31, 32, 33, 1000, 4095, 4096, 4097, 100'003}) {
     const auto some = sparse_tensor<TypeParam>(count, .3, pattern::iid, count + 1);
     const auto any = noise<TypeParam>(count, count);
-    ASSERT_NO_FATAL_FAILURE(expect_round_trip<delta<TypeParam>>(some));
-    ASSERT_NO_FATAL_FAILURE(expect_round_trip<delta<TypeParam>>(any));
+    ASSERT_NO_FATAL_FAILURE(expect_round_trip<differences<TypeParam>>(some));
+    ASSERT_NO_FATAL_FAILURE(expect_round_trip<differences<TypeParam>>(any));
     for (const uint32_t length : {1u, 3u, 32u, 1000u, 4096u, ~0u}) {
       ASSERT_NO_FATAL_FAILURE(expect_round_trip(some, rows<TypeParam>(length)));
       ASSERT_NO_FATAL_FAILURE(expect_round_trip(any, rows<TypeParam>(length)));
@@ -70,7 +70,9 @@ TYPED_TEST(transforms, give_every_bit_back) {
   }
 }
 
-TYPED_TEST(transforms, know_their_stages_and_no_others) { expect_its_stage<delta<TypeParam>>(codec_id::delta); }
+TYPED_TEST(transforms, know_their_stages_and_no_others) {
+  expect_its_stage<differences<TypeParam>>(codec_id::differences);
+}
 
 TYPED_TEST(transforms, small_steps_are_small_numbers) {
   using bits = bits_t<TypeParam>;
@@ -79,27 +81,28 @@ TYPED_TEST(transforms, small_steps_are_small_numbers) {
   const bits expected[] = {0, 2, 1, 4, 3, 1, 0, 1, most, static_cast<bits>(most - 1)};
   std::vector<TypeParam> values(std::size(in));
   std::memcpy(values.data(), in, sizeof in);
-  const auto results = applied<delta<TypeParam>>(values);
+  const auto results = applied<differences<TypeParam>>(values);
   for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(results[i], expected[i]) << i;
 }
 
-TEST(delta, signs_and_exponents_are_bits_like_others) {
-  EXPECT_EQ(applied<delta<float>>({1.f, 1.f, -1.f}), (std::vector<uint32_t>{0x7f000000, 0, 0xffffffff}));
-  EXPECT_EQ(applied<delta<int8_t>>({-1, 3, -128}), (std::vector<uint8_t>{1, 8, 250}));  // 125 up, round the end
+TEST(differences, signs_and_exponents_are_bits_like_others) {
+  EXPECT_EQ(applied<differences<float>>({1.f, 1.f, -1.f}), (std::vector<uint32_t>{0x7f000000, 0, 0xffffffff}));
+  EXPECT_EQ(applied<differences<int8_t>>({-1, 3, -128}), (std::vector<uint8_t>{1, 8, 250}));  // 125 up, round the end
 }
 
-TEST(delta, has_forms_without_differences) {
+TEST(differences, has_forms_without_differences) {
   const std::vector<int16_t> values{0, 1, -1, 300, -300, 300};
-  EXPECT_EQ(applied<delta<int16_t>>(values, delta<int16_t>::zigzags), (std::vector<uint16_t>{0, 2, 1, 600, 599, 600}));
-  EXPECT_EQ(applied<delta<int16_t>>(values, delta<int16_t>::as_they_are),
+  EXPECT_EQ(applied<differences<int16_t>>(values, differences<int16_t>::zigzags),
+            (std::vector<uint16_t>{0, 2, 1, 600, 599, 600}));
+  EXPECT_EQ(applied<differences<int16_t>>(values, differences<int16_t>::as_they_are),
             (std::vector<uint16_t>{0, 1, 0xffff, 300, 0xffff - 299, 300}));
 }
 
 TYPED_TEST(transforms, choose_the_form_that_has_fewer_bits) {
-  using x = delta<TypeParam>;
-  EXPECT_EQ(x{}.choose_form({}), x::differences);
+  using x = differences<TypeParam>;
+  EXPECT_EQ(x{}.choose_form({}), x::of_neighbours);
   for (const uint32_t count : {20u, 100u, 1000u, 1023u, 1024u, 4096u, 16384u})
-    for (const uint32_t form : {x::differences, x::zigzags, x::as_they_are}) {
+    for (const uint32_t form : {x::of_neighbours, x::zigzags, x::as_they_are}) {
       const auto values = values_for_form<bits_t<TypeParam>>(form, count, false);
       std::vector<TypeParam> typed(count);
       std::memcpy(typed.data(), values.data(), count * sizeof(TypeParam));
@@ -108,8 +111,8 @@ TYPED_TEST(transforms, choose_the_form_that_has_fewer_bits) {
 }
 
 // Each value is in at most one sample, and no period of values hides from them.
-TEST(delta, samples_are_spread) {
-  using estimate = detail::delta_estimate<uint32_t>;
+TEST(differences, samples_are_spread) {
+  using estimate = detail::difference_estimate<uint32_t>;
   for (const uint32_t count : {1u, 1023u, 1024u, 1025u, 4096u, 65535u, 65536u}) {
     const uint32_t spacing = estimate::spacing_log2(count), samples = count >> spacing;
     EXPECT_LT(samples, 1024u);
@@ -127,18 +130,18 @@ TEST(delta, samples_are_spread) {
   }
 }
 
-TEST(delta, the_estimate_s_logarithm_is_near) {
+TEST(differences, the_estimate_s_logarithm_is_near) {
   for (uint32_t m = 1; m < 65536; ++m)
-    ASSERT_NEAR(detail::delta_estimate<uint32_t>::log2_of(m), 256 * std::log2(m), 4) << m;
+    ASSERT_NEAR(detail::difference_estimate<uint32_t>::log2_of(m), 256 * std::log2(m), 4) << m;
 }
 
-TEST(delta, holds_for_every_pair_of_bytes) {
+TEST(differences, holds_for_every_pair_of_bytes) {
   for (int a = 0; a < 256; ++a)
     for (int b = 0; b < 256; ++b) {
       const std::vector<uint8_t> values{static_cast<uint8_t>(a), static_cast<uint8_t>(b)};
       const auto d = static_cast<int8_t>(b - a);
-      ASSERT_EQ(applied<delta<uint8_t>>(values)[1], d < 0 ? -2 * d - 1 : 2 * d);
-      ASSERT_NO_FATAL_FAILURE(expect_round_trip<delta<uint8_t>>(values));
+      ASSERT_EQ(applied<differences<uint8_t>>(values)[1], d < 0 ? -2 * d - 1 : 2 * d);
+      ASSERT_NO_FATAL_FAILURE(expect_round_trip<differences<uint8_t>>(values));
     }
 }
 
@@ -161,7 +164,7 @@ TEST(rows, have_a_length_of_their_own_in_the_stage) {
   EXPECT_EQ(answer([](stage& s) { s.mode = 1; }), status::bad_parameters);
   EXPECT_EQ(answer([](stage& s) { s.large = 1; }), status::bad_parameters);
   EXPECT_EQ(answer([](stage& s) { s.version = 2; }), status::bad_version);
-  EXPECT_EQ(answer([](stage& s) { s.id = codec_id::delta; }), status::codec_mismatch);
+  EXPECT_EQ(answer([](stage& s) { s.id = codec_id::differences; }), status::codec_mismatch);
 }
 
 TEST(rows, are_xored_with_the_row_above) {

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(stream_threads)
   const uint32_t begin = threadIdx.x * words_each;
   uint32_t bit = first_bit[threadIdx.x];
   device::shared_bit_writer to(temp.staged, bit);
-  if (sizeof(Word) == 4) to = device::shared_bit_writer(device::shared_place<uint8_t>(temp.staged, bit / 8));
+  if (sizeof(Word) == 4) to = device::shared_bit_writer(device::shared_position<uint8_t>(temp.staged, bit / 8));
   for (uint32_t at = begin; at < begin + words_each; ++at) to.put_word(words[at], lengths[at]);
   to.finish();
   device::sync_block();
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(stream_threads)
   uint32_t sum = 0;
   device::shared_steps from(temp.words, threadIdx.x, end, step), to(temp.words, threadIdx.x, end, step);
   while (from.has_more()) {
-    const uint32_t word = from.take();
+    const uint32_t word = from.get();
     sum += word;
     to.put(word + 1);
   }

@@ -52,7 +52,7 @@ TEST(bit_reader, takes_what_stands_in_memory_and_behind_it_zeros) {
       EXPECT_EQ(in.peek(), bits_in(bytes, at, 32));
       for (uint32_t left = bit_reader::refilled_bits; left >= 16; left -= 16) {
         const auto width = static_cast<uint32_t>(random() % 17);
-        EXPECT_EQ(in.take(width), bits_in(bytes, at, width));
+        EXPECT_EQ(in.read_bits(width), bits_in(bytes, at, width));
         at += width;
       }
     }
@@ -81,7 +81,7 @@ TEST(bit_reader, aligns_to_bytes_and_seeks_them) {
   in.seek(17);
   in.refill();
   EXPECT_EQ(in.position(), 136u);
-  EXPECT_EQ(in.take(13), bits_in(bytes, 136, 13));
+  EXPECT_EQ(in.read_bits(13), bits_in(bytes, 136, 13));
 }
 
 }  // namespace

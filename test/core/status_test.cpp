@@ -58,13 +58,13 @@ TEST(status, every_value_has_a_meaning_of_its_own) {
                                    wrong_size,
                                    wrong_type,
                                    unknown_codec,
-                                   type_not_taken};
+                                   unsupported_type};
   std::set<std::string> meanings;
   for (const tuck::status s : all) meanings.insert(message(s));
   EXPECT_EQ(meanings.size(), all.size());
   EXPECT_EQ(meanings.count("unknown status"), 0u);
   for (const tuck::status s : {pool_too_small, empty_handle, foreign_handle, null_pointer, wrong_size, wrong_type,
-                               unknown_codec, type_not_taken})
+                               unknown_codec, unsupported_type})
     EXPECT_FALSE(is_mismatch(s)) << message(s);
   EXPECT_STREQ(message(static_cast<tuck::status>(9999)), "unknown status");
 }

@@ -61,8 +61,8 @@ def mix(x: int) -> int:
 
 @cache
 def word_keys(count: int) -> list[int]:
-    places = [(i * 0x9E3779B97F4A7C15 + 0xD6E8FEB86659FD93) % 2**64 for i in range(-(-count // 4))]
-    keys = [(place ^ place >> 32 | 1) % 2**32 for place in places]
+    seeds = [(i * 0x9E3779B97F4A7C15 + 0xD6E8FEB86659FD93) % 2**64 for i in range(-(-count // 4))]
+    keys = [(seed ^ seed >> 32 | 1) % 2**32 for seed in seeds]
     return [key * multiple % 2**32 for key in keys for multiple in (1, 0xCC9E2D53, 0x85EBCA6B, 0x1B873593)]
 
 
@@ -104,21 +104,21 @@ def chain_steps(stages: list[Stage], records: Sequence[int], count: int, width: 
             steps.append(Step(stage, count))
             continue
         record = next(following)
-        kept, form, side = record >> 16, record >> 14 & 3, record & 0x3FFF
+        residuals, form, side = record >> 16, record >> 14 & 3, record & 0x3FFF
         told = i if stage.id in FORMS else i - 1  # the transform whose form this is
         of_zeros = i == 0 and stage.id == ZVC
         forms = ZERO_FORMS if of_zeros else FORMS.get(stages[told].id, 1) if told >= 0 else 1
-        require(form < forms and not (of_zeros and form and (kept, side) == NOT_SPLIT), f"chain: form {form} is unknown")
+        require(form < forms and not (of_zeros and form and (residuals, side) == NOT_SPLIT), f"chain: form {form} is unknown")
         if told == i - 1 >= 0 and stages[told].id in FORMS:
             steps[told] = steps[told]._replace(form=form)
-        if (kept, side) == NOT_SPLIT:
+        if (residuals, side) == NOT_SPLIT:
             steps.append(Step(stage, count, form=form if told == i else 0))
             continue
         growth = 1028 if stage.id == QUANTIZE_CODES else 0
-        fits = kept <= count and side <= count * width and kept * width + side < count * width + growth
-        require(fits and told != i, f"chain: {kept} values and a side of {side} bytes for {count} values")
+        fits = residuals <= count and side <= count * width and residuals * width + side < count * width + growth
+        require(fits and told != i, f"chain: {residuals} values and a side of {side} bytes for {count} values")
         steps.append(Step(stage, count, side, split=True, form=form if of_zeros else 0))
-        count = kept
+        count = residuals
     return steps, count
 
 

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from bits import GROUP, ceil_div, fields, flags, little, ones, require, round_up, unpack, unzigzag
 
-PLAIN, CENTERED, BASED, DIFFERENCE = range(4)  # forms
+PLAIN, CENTERED, BASED, DIFFERENCE = range(4)  # schemes
 
 
 def decode(data: bytes, count: int, width: int, allowed: int, signed: bool = True) -> tuple[list[int], int]:
@@ -31,19 +31,19 @@ def decode(data: bytes, count: int, width: int, allowed: int, signed: bool = Tru
             integers += [0] * GROUP
             continue
         shape = next(shape_after)
-        form, sparse = shape >> 6, shape >> 5 & 1
+        scheme, sparse = shape >> 6, shape >> 5 & 1
         mask = next(mask_after) if sparse else 2**GROUP - 1
-        bits = ((shape & 31) + (form < BASED)) * unit
-        require(bits <= allowed and not (form >= BASED and sparse), f"groups: one of shape {shape:#x}")
-        lead_bits = {BASED: base_bits, DIFFERENCE: first_bits}.get(form, 0)
+        bits = ((shape & 31) + (scheme < BASED)) * unit
+        require(bits <= allowed and not (scheme >= BASED and sparse), f"groups: one of shape {shape:#x}")
+        lead_bits = {BASED: base_bits, DIFFERENCE: first_bits}.get(scheme, 0)
         lead_field = fields(payload, at, lead_bits, 1)[0]
-        lead = unzigzag(lead_field) if signed or form != BASED else lead_field + little(data[2:4]) - (1 << bits) + 1
+        lead = unzigzag(lead_field) if signed or scheme != BASED else lead_field + little(data[2:4]) - (1 << bits) + 1
         at += lead_bits
-        if form == DIFFERENCE:
+        if scheme == DIFFERENCE:
             integers += accumulate([lead] + [unzigzag(z) for z in fields(payload, at, bits, GROUP - 1)])
             at += bits * (GROUP - 1)
         else:
-            base = -(1 << bits - 1) if form == CENTERED else lead
+            base = -(1 << bits - 1) if scheme == CENTERED else lead
             following = iter(fields(payload, at, bits, ones(mask)))
             integers += [base + next(following) if one else 0 for one in flags(mask, GROUP)]
             at += bits * ones(mask)

@@ -43,7 +43,7 @@ class Head(NamedTuple):
     mapping: int
     codes_flags: int
     codes_marks: int
-    more_bits: int
+    entry_bits: int
     bin: int
     escape_length: int
     table_words: int
@@ -69,7 +69,7 @@ class Head(NamedTuple):
         field = (self.top - rank) % 2**self.exponent
         return (sign << self.exponent | field) << mantissa | number % 2**mantissa
 
-    def place(self, symbol: int) -> int:
+    def length_index(self, symbol: int) -> int:
         """Of the length of a symbol's code in the table."""
         if self.exponent in (0, 11):
             return symbol
@@ -103,7 +103,7 @@ def read_head(chunk: Input, count: int, sides: int, width: int) -> Head:
     coded = head.mapping != PLAIN and count
     require(coded or not (head.escape_length or table), "huffman: a table of no values")
     used = coded or head.codes_flags or head.codes_marks
-    require(used or not (head.least or head.more_bits or streams), "huffman: no streams to be of any bits")
+    require(used or not (head.least or head.entry_bits or streams), "huffman: no streams to be of any bits")
     return head
 
 
@@ -121,7 +121,7 @@ def table_of(lengths: list[int], most: int) -> Table:
 
 def read_table_of_symbols(chunk: Input, head: Head) -> Table:
     stored = read_lengths(chunk, 8 * head.table_words) + [0] * SYMBOLS
-    lengths = [stored[head.place(symbol)] for symbol in range(ESCAPE)]
+    lengths = [stored[head.length_index(symbol)] for symbol in range(ESCAPE)]
     return table_of([*lengths, head.escape_length], MAX_LENGTH)
 
 
@@ -161,7 +161,7 @@ def read_symbols(chunk: Input, head: Head, count: int, sizes: list[int], width: 
     tables = [table_of(read_lengths(chunk, NIBBLES), NIBBLE_LENGTH) if one else [] for one in coded]
     sizes = [size if one else 0 for size, one in zip(sizes, coded)]
     streams = head.streams if values or any(coded) else 0
-    more = fields(little(chunk.take(streams * head.more_bits)), 0, head.more_bits, streams)
+    more = fields(little(chunk.take(streams * head.entry_bits)), 0, head.entry_bits, streams)
     ends = list(accumulate(head.least + bits for bits in more))
     used = chunk.take(ends[-1] if ends else 0)
     require(not chunk.left, f"huffman: {len(chunk.left)} bytes behind the streams")

@@ -96,7 +96,7 @@ TEST(device_codec_list, refuses_to_encode_by_name) {
   };
   EXPECT_EQ(scratch_bytes(codec, 100), 0u);
   expect_refused(raw, status::unknown_codec);
-  EXPECT_EQ(codec.choose("rle", dtype::f32), status::type_not_taken);
+  EXPECT_EQ(codec.choose("rle", dtype::f32), status::unsupported_type);
   expect_refused(raw, status::unknown_codec);
   EXPECT_EQ(codec.choose("quantize", dtype::f32), status::bad_bound);
   expect_refused(raw, status::unknown_codec);

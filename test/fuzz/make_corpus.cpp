@@ -195,7 +195,7 @@ int main(int argc, char** argv) {
         write(folder / "frame" / (name + (checksums ? ".checked" : "")), "", frame.data(), done.bytes);
         if (checksums) write(folder / "files" / ("frame." + name), {2}, frame.data(), done.bytes);
       }
-      if constexpr (takes_deltas<C>) make_delta(folder / "delta" / name, codec, 150);
+      if constexpr (supports_deltas<C>) make_delta(folder / "delta" / name, codec, 150);
       for (const pattern kind : {pattern::mixed, pattern::rising, pattern::signs, pattern::negative_zeros}) {
         const std::string kinds[] = {"", ".rising", ".signs", ".zeros"};
         const std::string& of_kind = kinds[static_cast<int>(kind)];

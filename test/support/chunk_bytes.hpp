@@ -52,15 +52,15 @@ template <codec C> void expect_chunk(const C& codec, const std::vector<value_t<C
   expect_restored(codec, values, encoded);
 }
 
-// How many groups of a sound chunk have each form, and four on from there those that are sparse.
-inline std::array<int, 8> forms_of(const_bytes encoded, uint64_t values) {
-  std::array<int, 8> forms{};
+// How many groups of a sound chunk have each scheme, and four on from there those that are sparse.
+inline std::array<int, 8> schemes_of(const_bytes encoded, uint64_t values) {
+  std::array<int, 8> schemes{};
   const uint64_t shapes = 4 + 4 * ceil_div(values, uint64_t{1024});
   uint64_t next = shapes;
   for (uint64_t i = 4; i < shapes; ++i)
     for (uint32_t left = popcount(static_cast<uint32_t>(encoded[i])); left-- > 0; ++next)
-      ++forms[static_cast<size_t>(encoded[next]) >> 6 | (static_cast<size_t>(encoded[next]) >> 5 & 1) << 2];
-  return forms;
+      ++schemes[static_cast<size_t>(encoded[next]) >> 6 | (static_cast<size_t>(encoded[next]) >> 5 & 1) << 2];
+  return schemes;
 }
 
 // A chunk of one group, of up to 1024 values, with a payload of ones and a side of zeros.
@@ -77,15 +77,15 @@ struct lone_group {
     return bytes;
   }
 };
-// Decoders take lone groups of each form, without a mask, just where no width has more bits than they allow.
+// Decoders take lone groups of each scheme, without a mask, just where no width has more bits than they allow.
 template <codec C> void expect_widths(const C& codec, uint32_t allowed, size_t side = 0) {
   constexpr uint32_t unit = sizeof(value_t<C>) == 8 ? 2 : 1;
   const auto expected = [&](uint32_t bits) { return bits <= allowed ? status::ok : status::bad_payload; };
   for (uint32_t field = 0; field < 32; ++field)
-    for (uint32_t form = 0; form < 4; ++form) {
-      const uint32_t width = (field + (form < 2)) * unit;
-      const auto chunk = lone_group{field | form << 6}.chunk((form == 3 ? 31 : 32) * width, side);
-      EXPECT_EQ(verdict(codec, chunk, 300), expected(width)) << width << ' ' << form;
+    for (uint32_t scheme = 0; scheme < 4; ++scheme) {
+      const uint32_t width = (field + (scheme < 2)) * unit;
+      const auto chunk = lone_group{field | scheme << 6}.chunk((scheme == 3 ? 31 : 32) * width, side);
+      EXPECT_EQ(verdict(codec, chunk, 300), expected(width)) << width << ' ' << scheme;
     }
   for (const uint32_t bits : {allowed, allowed + 1, 255u}) {
     EXPECT_EQ(verdict(codec, lone_group{0xc0, bits, 0}.chunk(bits, side), 300), expected(bits)) << bits;

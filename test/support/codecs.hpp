@@ -250,7 +250,7 @@ template <class... Stages> struct sample<chain<Stages...>> {
   static constexpr double reads = 1;
   static constexpr double sectors_filled = 1;
   // Parts are written one after the other, what a splitter keeps and the rest as two parts; they end anywhere.
-  static constexpr double frame_sectors_filled = detail::takes_sides<typename C::last_stage> ? .74 : .85;
+  static constexpr double frame_sectors_filled = detail::encodes_sides<typename C::last_stage> ? .74 : .85;
 
   static constexpr uint32_t row = 97;
 
@@ -265,7 +265,7 @@ template <class... Stages> struct sample<chain<Stages...>> {
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
     if constexpr (C::lossy) {
       return sample<quantize<T>>::tensor(count, sparsity, how, seed);
-    } else if constexpr (std::is_same_v<typename C::first_stage, delta<T>>) {
+    } else if constexpr (std::is_same_v<typename C::first_stage, differences<T>>) {
       auto values = sparse_tensor<T>(count, sparsity, how, seed);
       bits_t<T> sum = 0;
       for (T& value : values) value = __builtin_bit_cast(T, sum = static_cast<bits_t<T>>(sum + bits_of(value) % 61));

@@ -55,8 +55,8 @@ struct signs {
   TUCK_HD static uint32_t side(uint32_t count) noexcept { return tuck::ceil_div(count, 32u) * 4; }
   TUCK_HD uint32_t max_chunk_bytes(uint32_t count) const noexcept { return side(count) + 4 * count; }
   static uint32_t side_bytes(tuck::const_bytes, uint32_t count) noexcept { return side(count); }
-  TUCK_HD static bool side_fits(uint32_t bytes, uint32_t kept, uint32_t count) noexcept {
-    return bytes == side(count) && kept == count;
+  TUCK_HD static bool side_fits(uint32_t bytes, uint32_t residuals, uint32_t count) noexcept {
+    return bytes == side(count) && residuals == count;
   }
   uint32_t encode_chunk(tuck::span<const uint32_t> values, tuck::bytes room) const noexcept {
     const auto count = static_cast<uint32_t>(values.size());

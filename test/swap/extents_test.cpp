@@ -13,49 +13,49 @@ namespace {
 TEST(free_extents, the_smallest_that_is_large_enough_is_taken) {
   free_extents free(100);
   extent a, b, c, d;
-  ASSERT_TRUE(free.take(10, a) && free.take(30, b) && free.take(20, c));
+  ASSERT_TRUE(free.allocate(10, a) && free.allocate(30, b) && free.allocate(20, c));
   EXPECT_EQ(a, (extent{0, 10}));
   EXPECT_EQ(b, (extent{10, 30}));
   EXPECT_EQ(c, (extent{40, 20}));
-  free.give_back(b);  // now 30 at 10, and 40 at 60
+  free.deallocate(b);  // now 30 at 10, and 40 at 60
   EXPECT_EQ(free.largest(), 40u);
-  ASSERT_TRUE(free.take(25, d));
+  ASSERT_TRUE(free.allocate(25, d));
   EXPECT_EQ(d, (extent{10, 25}));
-  EXPECT_FALSE(free.take(41, b));
-  ASSERT_TRUE(free.take(40, b));
+  EXPECT_FALSE(free.allocate(41, b));
+  ASSERT_TRUE(free.allocate(40, b));
   EXPECT_EQ(free.largest(), 5u);
 }
 
 TEST(free_extents, neighbours_are_joined) {
   free_extents free(90);
   extent a, b, c;
-  ASSERT_TRUE(free.take(30, a) && free.take(30, b) && free.take(30, c));
+  ASSERT_TRUE(free.allocate(30, a) && free.allocate(30, b) && free.allocate(30, c));
   EXPECT_EQ(free.largest(), 0u);
-  free.give_back(a);
-  free.give_back(c);
+  free.deallocate(a);
+  free.deallocate(c);
   EXPECT_EQ(free.largest(), 30u);
-  free.give_back(b);
+  free.deallocate(b);
   EXPECT_EQ(free.largest(), 90u);
 }
 
 TEST(free_extents, the_largest_is_taken_whole) {
   free_extents free(100);
   extent a, b, rest;
-  ASSERT_TRUE(free.take(60, a) && free.take(10, b));
-  free.give_back(a);
-  EXPECT_FALSE(free.take_largest(61, rest));
-  ASSERT_TRUE(free.take_largest(60, rest));
+  ASSERT_TRUE(free.allocate(60, a) && free.allocate(10, b));
+  free.deallocate(a);
+  EXPECT_FALSE(free.allocate_largest(61, rest));
+  ASSERT_TRUE(free.allocate_largest(60, rest));
   EXPECT_EQ(rest, a);
-  ASSERT_TRUE(free.take_largest(1, rest));
+  ASSERT_TRUE(free.allocate_largest(1, rest));
   EXPECT_EQ(rest, (extent{70, 30}));
-  EXPECT_FALSE(free.take_largest(1, rest));
+  EXPECT_FALSE(free.allocate_largest(1, rest));
 }
 
 TEST(free_extents, nothing_has_no_room) {
   free_extents free(0);
   extent e;
-  EXPECT_FALSE(free.take(1, e));
-  EXPECT_FALSE(free.take_largest(0, e));
+  EXPECT_FALSE(free.allocate(1, e));
+  EXPECT_FALSE(free.allocate_largest(0, e));
   EXPECT_EQ(free.largest(), 0u);
 }
 
@@ -93,7 +93,7 @@ TEST(free_extents, agree_with_a_map_of_bytes) {
       if (random() % 2 == 0) {
         const uint64_t wanted = 1 + random() % 40, gap = longest_gap();
         const bool whole = random() % 8 == 0;
-        ASSERT_EQ(whole ? free.take_largest(wanted, e) : free.take(wanted, e), wanted <= gap);
+        ASSERT_EQ(whole ? free.allocate_largest(wanted, e) : free.allocate(wanted, e), wanted <= gap);
         if (wanted > gap) continue;
         ASSERT_EQ(e.size, whole ? gap : wanted);
         mark(e, true);
@@ -109,12 +109,12 @@ TEST(free_extents, agree_with_a_map_of_bytes) {
           e = {e.begin + kept, e.size - kept};
         }
         mark(e, false);
-        free.give_back(e);
+        free.deallocate(e);
       }
       ASSERT_EQ(free.largest(), longest_gap());
     }
     uint64_t sum = 0;
-    for (extent e; free.take_largest(1, e);) sum += e.size;
+    for (extent e; free.allocate_largest(1, e);) sum += e.size;
     ASSERT_EQ(sum, static_cast<uint64_t>(std::count(taken.begin(), taken.end(), false)));
   }
 }

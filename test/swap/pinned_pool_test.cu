@@ -15,17 +15,17 @@ TEST(pinned_pool, holds_whole_units) {
   pinned_pool pool(10 * unit - 3);
   EXPECT_EQ(pool.statistics().capacity, 10 * unit);
   extent a, b;
-  ASSERT_TRUE(pool.take(1, a) && pool.take(unit + 1, b));
+  ASSERT_TRUE(pool.allocate(1, a) && pool.allocate(unit + 1, b));
   EXPECT_EQ(a.size, unit);
   EXPECT_EQ(b.size, 2 * unit);
   EXPECT_EQ(pool.statistics().held, 3 * unit);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(pool.host(b).data()) % unit, 0u);
   std::memset(pool.host(b).data(), 1, pool.host(b).size());
-  pool.give_back(a);
+  pool.deallocate(a);
   EXPECT_EQ(pool.statistics().held, 2 * unit);
   EXPECT_EQ(pool.statistics().peak, 3 * unit);
   EXPECT_EQ(pool.statistics().wasted, unit);  // before b
-  pool.give_back(b);
+  pool.deallocate(b);
   EXPECT_EQ(pool.statistics().wasted, 0u);
 }
 
@@ -47,8 +47,8 @@ TEST(pinned_pool, frames_lie_one_behind_the_other) {
   EXPECT_EQ(third.size, 0u);
   EXPECT_EQ(pool.statistics().held, 3 * unit);
   EXPECT_EQ(pool.statistics().reserved, 0u);
-  pool.give_back(first);
-  pool.give_back(second);
+  pool.deallocate(first);
+  pool.deallocate(second);
   EXPECT_EQ(pool.statistics().wasted, 0u);
   ASSERT_TRUE(pool.reserve(10 * unit, a));  // all of it again
   EXPECT_TRUE(a.fresh);
@@ -61,13 +61,13 @@ TEST(pinned_pool, known_sizes_and_reservations_share_it) {
   pinned_pool::reservation a;
   extent e, f;
   ASSERT_TRUE(pool.reserve(4 * unit, a));
-  ASSERT_TRUE(pool.take(6 * unit, e));
+  ASSERT_TRUE(pool.allocate(6 * unit, e));
   EXPECT_EQ(e, (extent{4 * unit, 6 * unit}));
-  EXPECT_FALSE(pool.take(1, f));
-  pool.give_back(pool.settle(a, 0, 3 * unit));
-  ASSERT_TRUE(pool.take(4 * unit, f));
-  pool.give_back(e);
-  pool.give_back(f);
+  EXPECT_FALSE(pool.allocate(1, f));
+  pool.deallocate(pool.settle(a, 0, 3 * unit));
+  ASSERT_TRUE(pool.allocate(4 * unit, f));
+  pool.deallocate(e);
+  pool.deallocate(f);
   EXPECT_EQ(pool.statistics().held, 0u);
   EXPECT_EQ(pool.statistics().wasted, 0u);
 }
@@ -89,7 +89,7 @@ TEST(pinned_pool, a_withdrawn_reservation_leaves_nothing) {
   ASSERT_TRUE(pool.reserve(4 * unit, b));
   EXPECT_TRUE(b.fresh);
   pool.settle(b, 0, 0);
-  pool.give_back(e);
+  pool.deallocate(e);
   EXPECT_EQ(pool.statistics().wasted, 0u);
   EXPECT_EQ(pool.statistics().reserved, 0u);
 }
@@ -98,9 +98,9 @@ TEST(pinned_pool, nothing_has_room_for_nothing) {
   pinned_pool pool(0);
   extent e{1, 1};
   pinned_pool::reservation p;
-  EXPECT_TRUE(pool.take(0, e));
+  EXPECT_TRUE(pool.allocate(0, e));
   EXPECT_EQ(e.size, 0u);
-  EXPECT_FALSE(pool.take(1, e));
+  EXPECT_FALSE(pool.allocate(1, e));
   EXPECT_FALSE(pool.reserve(1, p));
 }
 
@@ -113,7 +113,7 @@ TEST(pinned_pool, a_reservation_that_throws_leaves_the_next_one_fresh) {
     pinned_pool::reservation before, failed, after;
     ASSERT_TRUE(pool.reserve(unit, before));
     EXPECT_TRUE(before.fresh);
-    pool.give_back(pool.settle(before, 0, unit));  // all is free again, but the fill level is not zero
+    pool.deallocate(pool.settle(before, 0, unit));  // all is free again, but the fill level is not zero
     allocations_left = failing;
     try {
       static_cast<void>(pool.reserve(unit, failed));
@@ -138,7 +138,7 @@ TEST(signal_pool, many_handles_take_few_allocations) {
   std::vector<detail::signal_pool::handle> handles(count);
   detail::signal_pool pool;
   allocations_left = 3 * count + 20;
-  for (auto& l : handles) l = pool.take();
+  for (auto& l : handles) l = pool.acquire();
   EXPECT_GE(allocations_left, 0);
   allocations_left = -1;
 }

@@ -34,8 +34,8 @@
 //       of a codec that uses a base (concept.hpp): comes before measure or read, if there is a base. As many values as
 //       the chunk has are there in global memory, at a multiple of sizeof(T). They do not change until these return
 //   std::byte* chunk()
-//       returns room for a chunk (tile_bytes, of a splitter + max_growth) in TempStorage, which measure uses too. Then
-//       `to` is there, or elsewhere if a multiprocessor has the memory
+//       returns memory for a chunk (tile_bytes, of a splitter + max_growth) in TempStorage, which measure uses too.
+//       Then `to` is there, or elsewhere if a multiprocessor has the memory
 //   static constexpr bool keeps_tile
 //       false: `write` is a template, and gets something else than a tile, whose value_of(r, k) returns the k-th value
 //       of the 16 bytes of this thread in row r. It reads global memory: not for values past the last one, whose

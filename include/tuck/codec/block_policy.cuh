@@ -56,27 +56,27 @@ inline constexpr bool reads_global<B> = true;
 template <class B>
 concept has_chunk = requires(B& block) { block.chunk(); };
 
-// Shared memory of a block codec that encodes, with room for its chunk. Apart: the room is not in TempStorage. A chunk
-// of a splitter may have up to Growth bytes more than its values.
+// Shared memory of a block codec that encodes, with a buffer for its chunk. Apart: the buffer is not in TempStorage. A
+// chunk of a splitter may have up to Growth bytes more than its values.
 template <class B, bool Apart = !has_chunk<B>, uint32_t Growth = 0> struct encoder_storage {
   typename B::TempStorage codec;
-  alignas(16) std::byte room[Apart ? tile_bytes + Growth : 16];
+  alignas(16) std::byte buffer[Apart ? tile_bytes + Growth : 16];
 
   // Where `block` writes.
   __device__ std::byte* chunk([[maybe_unused]] B& block) {
     if constexpr (Apart)
-      return room;
+      return buffer;
     else
       return block.chunk();
   }
 };
-// The same for decoding, with room for as many chunks.
+// The same for decoding, with a buffer for as many chunks.
 template <class B, int Chunks = 1> struct decoder_storage {
   typename B::TempStorage codec;
-  alignas(16) std::byte room[Chunks][reads_global<B> ? 16 : tile_bytes + 32];
+  alignas(16) std::byte buffer[Chunks][reads_global<B> ? 16 : tile_bytes + 32];
 };
 
-// A chunk waits in memory of its own: always if TempStorage has no room for it, else if there is memory for 5 blocks.
+// A chunk waits in memory of its own: always if TempStorage has no buffer for it, else if there is memory for 5 blocks.
 template <class B> struct encode_policy {
   static constexpr int with_memory = blocks_with_memory(sizeof(encoder_storage<B, true>));
   static constexpr bool waits = !has_chunk<B> || with_memory >= 5;

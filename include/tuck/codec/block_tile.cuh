@@ -35,7 +35,7 @@ template <int Threads> struct own_range {
 // Passes the rows of this thread in a chunk of `count` values to a sink, some at a time if the chunk fills the tile:
 // Full. row.operator()<R>() returns the 16 bytes of row R, with zeros past the last value.
 template <class Tile, bool Full, class Sink, class Row>
-__device__ void give_rows(uint32_t count, Sink& sink, const Row& row) {
+__device__ void emit_rows(uint32_t count, Sink& sink, const Row& row) {
   constexpr int some = Tile::rows < 4 ? Tile::rows : 4;  // rows that registers can hold
   unrolled<Tile::rows / some>([&]<int Part>() {
     const uint32_t first = Tile::first_value(Part * some * Tile::row_words);
@@ -137,7 +137,7 @@ template <element T, int Threads> struct block_tile {
   /// Writes all values to p, a multiple of sizeof(T).
   __device__ void store(std::byte* p) const {
     block_output<T, Threads> out(reinterpret_cast<T*>(p), 0, count, count, false);
-    detail::give_rows<block_tile, false>(count, out, [&]<int R>() { return row(R); });
+    detail::emit_rows<block_tile, false>(count, out, [&]<int R>() { return row(R); });
   }
 
   /// Returns the 16 bytes of this thread in row r.
@@ -320,12 +320,12 @@ template <class Tile> __device__ device::vec128 read_row(uint32_t first, uint32_
 }
 
 /// Passes `count` values of a row to a sink.
-template <class Tile, class Sink> __device__ void give_row(uint32_t count, const std::byte* row, Sink& sink) {
+template <class Tile, class Sink> __device__ void emit_row(uint32_t count, const std::byte* row, Sink& sink) {
   const auto* const vectors = reinterpret_cast<const device::vec128*>(row) + Tile::first_value() / Tile::lane_values;
   if (count == Tile::capacity)
-    detail::give_rows<Tile, true>(count, sink, [&]<int R>() { return vectors[R * device::warp_size]; });
+    detail::emit_rows<Tile, true>(count, sink, [&]<int R>() { return vectors[R * device::warp_size]; });
   else
-    detail::give_rows<Tile, false>(
+    detail::emit_rows<Tile, false>(
         count, sink, [&]<int R>() { return read_row<Tile>(Tile::first_value(R * Tile::row_words), count, row); });
 }
 /// Reads `count` values of a row.

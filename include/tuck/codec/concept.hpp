@@ -33,21 +33,21 @@
 //   element (dtype_of)
 //   sink of decoders (Sink)
 //   block codec of zvc (block_codec, Coder)  mask, replace_mask
-//   mask format (Form)                       TempStorage, kinds, measure, write, read
-//   last stage (row_encoder, row_decoder, takes_sides, stage_type)   TempStorage, measure, chunk, write, read,
+//   mask format (Format)                     TempStorage, kinds, measure, write, read
+//   last stage (row_encoder, row_decoder, encodes_sides, stage_type)   TempStorage, measure, chunk, write, read,
 //       registers, reads_global, how
 //   quantizer (Quantizer)                    word, code, value, wide_value, from_chain
 //   values of a chunk (Values)               value_of, visit
 //   instructions (Cpu)                       add_differences, find_range, mask_of, merge, pack, popcount, row, shift,
-//       spread, spread_bits, subtract, sum_words, take_fields
-//   bits of inflate (Input)                  align, drop, overrun, peek, refill, refilled_bits, take
-//   values to encode on the host (Chunks)    take, base_of, flags, base_digest, result_digest
+//       spread, spread_bits, subtract, sum_words, unpack_fields
+//   bits of inflate (Input)                  align, drop, overrun, peek, read_bits, refill, refilled_bits
+//   values to encode on the host (Chunks)    values_of, base_of, flags, base_digest, result_digest
 //   job of a kernel (Job, ItemJob)           at, base, base_values, capacity, codec, first_value, frame,
 //       frame_capacity, head, header, item, items, metadata, offset, out, out_values, outcomes, output, result, slots,
 //       state_count, states, used, value, values, verified, writes
 //   part of a job (Share)                    count, index
 //   item of a batch (Item)                   base, frame, values
-//   slot of a batch (Work)                   TempStorage, item_job, job, open, run, end
+//   slot of a batch (Work)                   TempStorage, item_job, job, open, run, close
 //   block of a kernel (Worker)               TempStorage
 //   output of decoders (Output)              summed, writes, sums, of_base, add_base, sum_base, bytes,
 //       base_of_chunk
@@ -75,7 +75,7 @@ enum class codec_id : uint16_t {
   rle_zero = 3,
   quantize = 4,
   deflate = 5,
-  delta = 7,  // 6 is unused
+  differences = 7,  ///< its name is "delta"; 6 is unused
   bitpack = 8,
   quantize_codes = 9,  ///< quantize as the first stage of a chain
   huffman = 10,
@@ -148,7 +148,7 @@ concept codec =
     requires { typename C::value_type; } && element<typename C::value_type> &&
     requires(const C& c, C& parsed, const stage_list& stages, uint32_t count,
              span<const typename C::value_type> values, span<typename C::value_type> restored,
-             const_bytes encoded, bytes room) {
+             const_bytes encoded, bytes out) {
       // Default size of a chunk's values in bytes: a multiple of 32 values, at most 64 KiB.
       { C::chunk_bytes } -> std::convertible_to<uint32_t>;
 
@@ -163,10 +163,10 @@ concept codec =
       // four times max_chunk_raw_bytes.
       { c.max_chunk_bytes(count) } noexcept -> std::same_as<uint32_t>;
 
-      // Encodes values.size() >= 1 values into `room`, which has at least max_chunk_bytes(values.size()) bytes. Returns
+      // Encodes values.size() >= 1 values into `out`, which has at least max_chunk_bytes(values.size()) bytes. Returns
       // the size of the result in bytes, or `incompressible`. Equal input gives equal bytes. The spans do not overlap.
-      // `room` and `encoded` may have any alignment.
-      { c.encode_chunk(values, room) } noexcept -> std::same_as<uint32_t>;
+      // `out` and `encoded` may have any alignment.
+      { c.encode_chunk(values, out) } noexcept -> std::same_as<uint32_t>;
 
       // Restores restored.size() >= 1 values from exactly encoded.size() bytes. The bytes are untrusted: whatever they
       // are, the function returns a status and accesses no memory outside the spans. After an error `restored` is
@@ -180,11 +180,11 @@ concept codec =
 template <class C>
 concept uses_base =
     codec<C> && requires(const C& c, span<const typename C::value_type> values, span<typename C::value_type> restored,
-                         const_bytes encoded, bytes room) {
+                         const_bytes encoded, bytes out) {
 #if defined(TUCK_HOST)
-      // Like encode_chunk(values, room) and decode_chunk(encoded, restored). The values are the bits of the tensor's
+      // Like encode_chunk(values, out) and decode_chunk(encoded, restored). The values are the bits of the tensor's
       // values XOR those of as many values of the base, the second argument.
-      { c.encode_chunk(values, values, room) } noexcept -> std::same_as<uint32_t>;
+      { c.encode_chunk(values, values, out) } noexcept -> std::same_as<uint32_t>;
       { c.decode_chunk(encoded, values, restored) } noexcept -> std::same_as<status>;
 #else
       requires sizeof(C) == 0;  // there are no deltas
@@ -254,7 +254,7 @@ concept transform =
 /// A transform of which there are several forms. A chain applies to each chunk the one that the transform chooses, and
 /// stores which. apply and invert without a form have form 0.
 template <class X>
-concept formed_transform =
+concept multiform_transform =
     transform<X> &&
     requires(const X& x, uint32_t form,
              span<const typename X::value_type> values, span<typename X::result_type> results,

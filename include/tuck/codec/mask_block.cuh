@@ -10,7 +10,7 @@
 //   +----------+----------+ +------+------+------+------+
 //
 // The values at the ones are then written or read row by row, without branches: the ones before bit k of all rows of a
-// word are counted together, and one dot product adds them to the place of a row.
+// word are counted together, and one dot product adds them to the position of a row.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -25,7 +25,7 @@ template <element T, int Threads> class block_masks {
  public:
   using tile = block_tile<T, Threads>;
   using word = typename tile::word;
-  using place = device::shared_place<bits_t<T>>;
+  using position = device::shared_position<bits_t<T>>;
 
   static constexpr uint32_t most_bytes = tile::capacity / 8;  ///< size of the mask of a full tile
 
@@ -129,7 +129,7 @@ template <element T, int Threads> class block_masks {
   };
   __device__ static sums sum_warps(TempStorage& temp, uint32_t own) {
     const uint32_t lane = device::lane_id(), warp = device::warp_id();
-    device::shared_place<uint32_t>(temp.ones.of_warp, 4 * warp).put_if<1>(1u >> lane, own);  // without a branch
+    device::shared_position<uint32_t>(temp.ones.of_warp, 4 * warp).put_if<1>(1u >> lane, own);  // without a branch
     device::sync_block();
     const uint32_t of_warp = of_warps::get(temp.ones);
     return {of_warps::sum_before(of_warp), device::warp_sum(of_warp)};
@@ -139,14 +139,14 @@ template <element T, int Threads> class block_masks {
 
   /// Where this thread's first value at a one is in each row, among the values at the ones from `packed` on. `before`
   /// is the number of ones of the warps before this one.
-  struct places {
-    place of_row[rows];
+  struct positions {
+    position of_row[rows];
   };
-  __device__ places find_places(const void* packed, uint32_t before) const {
+  __device__ positions find_positions(const void* packed, uint32_t before) const {
     // A field of 8 bits holds the count of 32 lanes, except with 2-byte values: these allow only 31 lanes.
     constexpr bool fits = row_bits != 8;
-    places p;
-    place begin(packed, before * uint32_t{sizeof(T)});
+    positions p;
+    position begin(packed, before * uint32_t{sizeof(T)});
 #pragma unroll
     for (int i = 0; i < words; ++i) {
       const uint32_t own = ones_before<row_bits>(bits[i]), up_to = device::warp_inclusive_sum(own), below = up_to - own;
@@ -161,10 +161,10 @@ template <element T, int Threads> class block_masks {
     return p;
   }
 
-  /// Returns the bits of this thread in row R, and how many zeros are before them. `places`: from find_places(packed).
+  /// Returns the bits of this thread in row R, and how many zeros are before them. `p`: from find_positions(packed).
   template <int R> __device__ uint32_t row() const { return bits[R / rows_a_word] >> shift_of(R) & low_mask(row_bits); }
-  template <int R> __device__ static uint32_t zeros_before(const void* packed, const places& p) {
-    return tile::first_value(R * row_words) - p.of_row[R].values_from(place(packed, 0));
+  template <int R> __device__ static uint32_t zeros_before(const void* packed, const positions& p) {
+    return tile::first_value(R * row_words) - p.of_row[R].values_from(position(packed, 0));
   }
 
   // -- values --------------------------------------------------------------------------------------------------------
@@ -175,8 +175,8 @@ template <element T, int Threads> class block_masks {
       if (threadIdx.x < 16) temp.selector[threadIdx.x] = selectors<Put>(threadIdx.x);
   }
 
-  /// Writes the values at the ones to their places in shared memory. For 1-byte values that memory must be zero.
-  __device__ void put(const TempStorage& temp, const tile& values, const places& p) const {
+  /// Writes the values at the ones to their positions in shared memory. For 1-byte values that memory must be zero.
+  __device__ void put(const TempStorage& temp, const tile& values, const positions& p) const {
     detail::unrolled<rows>([&]<int R>() {
       const word* const w = values.w + R * row_words;
       const uint32_t mask = bits[R / rows_a_word];
@@ -190,7 +190,7 @@ template <element T, int Threads> class block_masks {
         out.finish();
       } else {
         detail::unrolled<static_cast<int>(row_bits)>([&]<int I>() {
-          place_of<R, I>(p).template put_if<1u << (shift_of(R) + I)>(
+          position_of<R, I>(p).template put_if<1u << (shift_of(R) + I)>(
               mask, w[I / per_word] >> (8 * sizeof(T) * (I % per_word)));
         });
       }
@@ -200,11 +200,11 @@ template <element T, int Threads> class block_masks {
   /// Returns the 16 bytes of this thread in row R: values at the ones, and zeros elsewhere. If Repeats, other positions
   /// get the value of the last one, which may be the value before the first. Without Repeats, 1-byte values read up to
   /// 8 bytes past the last value.
-  template <bool Repeats, int R> __device__ device::vec128 get(const TempStorage& temp, const places& p) const {
+  template <bool Repeats, int R> __device__ device::vec128 get(const TempStorage& temp, const positions& p) const {
     const uint32_t mask = bits[R / rows_a_word];
     tile row{};
     if constexpr (sizeof(T) == 1 && !Repeats) {
-      place at = p.of_row[R];
+      position at = p.of_row[R];
 #pragma unroll
       for (int k = 0; k < row_words; ++k) {
         const uint32_t selector = temp.selector[mask >> (shift_of(R) + 4 * k) & 15];
@@ -213,8 +213,8 @@ template <element T, int Threads> class block_masks {
       }
     } else {
       detail::unrolled<static_cast<int>(row_bits)>([&]<int I>() {
-        const word x =
-            Repeats ? place_of<R, I + 1>(p).before() : place_of<R, I>(p).template get_if<1u << (shift_of(R) + I)>(mask);
+        const word x = Repeats ? position_of<R, I + 1>(p).before()
+                               : position_of<R, I>(p).template get_if<1u << (shift_of(R) + I)>(mask);
         row.w[I / per_word] |= x << (8 * sizeof(T) * (I % per_word));
       });
     }
@@ -276,15 +276,15 @@ template <element T, int Threads> class block_masks {
     else
       return ones_before<Count - 1>(x) + (x >> (Count - 1) & (field == 16 ? 0x00010001u : 0x01010101u));
   }
-  // Returns the place after as many values as field R counts.
-  template <int R> __device__ static place after(place begin, uint32_t fields) {
+  // Returns the position after as many values as field R counts.
+  template <int R> __device__ static position after(position begin, uint32_t fields) {
     if constexpr (field == 16)
       return begin.after(fields >> (16 * R) & 0xffffu);
     else
       return begin.template after_byte<R>(fields);
   }
   // Returns where the value of bit I of row R is, if the bit is set.
-  template <int R, uint32_t I> __device__ place place_of(const places& p) const {
+  template <int R, uint32_t I> __device__ position position_of(const positions& p) const {
     if constexpr (I == 0) return p.of_row[R];
     return after<R % rows_a_word>(p.of_row[R], ones_before<I>(bits[R / rows_a_word]));
   }
@@ -318,7 +318,7 @@ struct signs_of_zeros {
 
 /// Block codec of C, whose encoded chunks are a mask and the values at its ones; block.cuh documents the members.
 //
-// Form finds and stores the mask, with static functions. `temp` is its TempStorage, which has block_masks<T,
+// Format finds and stores the mask, with static functions. `temp` is its TempStorage, which has block_masks<T,
 // Threads>::TempStorage of_masks:
 //
 //   kinds                                        number of mask kinds: 2 if masks may be of changes, else 1
@@ -330,13 +330,13 @@ struct signs_of_zeros {
 //                                                `size` bytes; Full: of a full tile. The mask may have ones past
 //                                                `count`. Returns false to all threads if encoding does not write such
 //                                                bytes
-template <codec C, class Form, int Threads> class block_mask_codec {
+template <codec C, class Format, int Threads> class block_mask_codec {
   using T = value_t<C>;
   using masks = block_masks<T, Threads>;
   using tile = typename masks::tile;
 
  public:
-  using TempStorage = typename Form::TempStorage;
+  using TempStorage = typename Format::TempStorage;
 
   static constexpr int registers = sizeof(T) == 1 ? 96 : sizeof(T) == 2 ? 80 : 64;
 
@@ -345,7 +345,7 @@ template <codec C, class Form, int Threads> class block_mask_codec {
   __device__ uint32_t measure(const C&, const tile& values) {
     masks::template prepare<true>(temp_.of_masks);
     typename masks::sums ones;
-    values_begin_ = Form::measure(temp_, values, masks_, ones);
+    values_begin_ = Format::measure(temp_, values, masks_, ones);
     ones_before_ = ones.before;
     return values_begin_ + ones.all * uint32_t{sizeof(T)};
   }
@@ -355,8 +355,8 @@ template <codec C, class Form, int Threads> class block_mask_codec {
       zero_shared<Threads>(to);
       device::sync_block();
     }
-    Form::write(temp_, masks_, values_begin_, to);
-    masks_.put(temp_.of_masks, values, masks_.find_places(to + values_begin_, ones_before_));
+    Format::write(temp_, masks_, values_begin_, to);
+    masks_.put(temp_.of_masks, values, masks_.find_positions(to + values_begin_, ones_before_));
   }
 
   template <class Sink> __device__ status read(const C&, std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
@@ -395,7 +395,7 @@ template <codec C, class Form, int Threads> class block_mask_codec {
   __device__ status read(std::byte* from, uint32_t side, uint32_t size, std::byte* values, uint32_t count, Sink& sink,
                          signs_of_zeros signs) {
     uint32_t kind = 0;
-    if (!Form::template read<Full>(temp_, from, size, count, masks_, values_begin_, kind)) return status::bad_payload;
+    if (!Format::template read<Full>(temp_, from, size, count, masks_, values_begin_, kind)) return status::bad_payload;
     if (side != any_side && side != values_begin_) return status::bad_payload;
     if constexpr (!Full) {
       const uint32_t before = masks_.ones();
@@ -407,24 +407,24 @@ template <codec C, class Form, int Threads> class block_mask_codec {
     const uint32_t rest = size - values_begin_;
     if constexpr (sizeof(T) == 1)
       if (threadIdx.x < 8) values[rest + threadIdx.x] = std::byte{};
-    if (Form::kinds == 2 && kind == 1 && threadIdx.x < sizeof(T))  // the value before the first
+    if (Format::kinds == 2 && kind == 1 && threadIdx.x < sizeof(T))  // the value before the first
       values[static_cast<int>(threadIdx.x) - static_cast<int>(sizeof(T))] = std::byte{};
     const typename masks::sums ones = masks_.sum(temp_.of_masks);
     if (ones.all * sizeof(T) != rest) return status::bad_payload;
-    const typename masks::places places = masks_.find_places(values, ones.before);
-    const auto give = [&]<bool Repeats>() {
-      detail::give_rows<tile, Full>(count, sink, [&]<int R>() {
-        auto x = masks_.template get<Repeats, R>(temp_.of_masks, places);
+    const typename masks::positions positions = masks_.find_positions(values, ones.before);
+    const auto emit = [&]<bool Repeats>() {
+      detail::emit_rows<tile, Full>(count, sink, [&]<int R>() {
+        auto x = masks_.template get<Repeats, R>(temp_.of_masks, positions);
         if (!Full && !Repeats && signs.form != 0)
-          x = masks_.template with_signs<R>(x, signs.from(masks::template zeros_before<R>(values, places)));
+          x = masks_.template with_signs<R>(x, signs.from(masks::template zeros_before<R>(values, positions)));
         const bool clips = !Full && (Repeats || signs.form != 0);
         return clips ? tile::clip(x, count - tile::first_value(R * tile::row_words)) : x;
       });
     };
-    if (Form::kinds == 2 && kind == 1)
-      give.template operator()<true>();
+    if (Format::kinds == 2 && kind == 1)
+      emit.template operator()<true>();
     else
-      give.template operator()<false>();
+      emit.template operator()<false>();
     return status::ok;
   }
 

@@ -76,7 +76,7 @@ class shared_steps {
     if (begin >= end) end_ = at_;
   }
   __device__ __forceinline__ bool has_more() const { return at_ < end_; }
-  __device__ __forceinline__ uint32_t take() {
+  __device__ __forceinline__ uint32_t get() {
     uint32_t word;
     asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at_) : "memory");
     at_ += step_;
@@ -186,29 +186,29 @@ class bits_in_shared {
 };
 
 // A position in an array of U in shared memory. Values of 8 bytes may be at multiples of 4.
-template <class U> class shared_place {
+template <class U> class shared_position {
   static constexpr int size = sizeof(U);
   using word = std::conditional_t<size == 8, uint64_t, uint32_t>;
 
  public:
-  shared_place() = default;
-  __device__ __forceinline__ shared_place(const void* base, uint32_t offset)
+  shared_position() = default;
+  __device__ __forceinline__ shared_position(const void* base, uint32_t offset)
       : at_(static_cast<uint32_t>(__cvta_generic_to_shared(base)) + offset) {}
 
   // Returns the position `count` values further.
-  __device__ __forceinline__ shared_place after(uint32_t count) const {
-    shared_place p = *this;
+  __device__ __forceinline__ shared_position after(uint32_t count) const {
+    shared_position p = *this;
     p.at_ += count * size;
     return p;
   }
   // The same; byte `Byte` of `counts` is the number of values.
-  template <int Byte> __device__ __forceinline__ shared_place after_byte(uint32_t counts) const {
-    shared_place p;
+  template <int Byte> __device__ __forceinline__ shared_position after_byte(uint32_t counts) const {
+    shared_position p;
     p.at_ = dot4<uint32_t{size} << (8 * Byte)>(counts, at_);
     return p;
   }
   // Returns the number of values from `begin` to this position.
-  __device__ __forceinline__ uint32_t values_from(shared_place begin) const { return (at_ - begin.at_) / size; }
+  __device__ __forceinline__ uint32_t values_from(shared_position begin) const { return (at_ - begin.at_) / size; }
 
 // The instructions of the members without the memory type: for values of up to 4 bytes, and for halves of 8 bytes.
 #define TUCK_PUT(registers, store)                                                                                \
@@ -277,7 +277,7 @@ class shared_bit_writer {
   // Begins at bit `bit` after `base`, which is a multiple of 4.
   __device__ __forceinline__ shared_bit_writer(void* base, uint32_t bit)
       : at_(static_cast<uint32_t>(__cvta_generic_to_shared(base)) + bit / 32 * 4), end_(bit % 32) {}
-  __device__ __forceinline__ explicit shared_bit_writer(shared_place<uint8_t> begin)
+  __device__ __forceinline__ explicit shared_bit_writer(shared_position<uint8_t> begin)
       : at_(begin.at_ / 4 * 4), end_(begin.at_ % 4 * 8) {}
 
   // Appends the low `bits` <= 32 of x; ignores the other bits of x.
@@ -339,8 +339,8 @@ template <class Word> __device__ Word shared_bits(const uint32_t* words, uint32_
 // If `mask & Bit` is not 0, returns base + (window & field), and removes `width` bits from the window. Otherwise
 // returns `absent`.
 template <uint32_t Bit>
-__device__ __forceinline__ uint32_t take_if(uint32_t mask, uint32_t& window, uint32_t field, uint32_t width,
-                                            uint32_t base, uint32_t absent) {
+__device__ __forceinline__ uint32_t unpack_if(uint32_t mask, uint32_t& window, uint32_t field, uint32_t width,
+                                              uint32_t base, uint32_t absent) {
   uint32_t x;
   asm("{.reg .pred p; .reg .b32 t; and.b32 t, %2, %6; setp.ne.b32 p, t, 0; mov.b32 %0, %7; and.b32 t, %1, %3;"
       " @p add.u32 %0, t, %5; @p shr.u32 %1, %1, %4;}"

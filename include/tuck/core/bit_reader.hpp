@@ -31,7 +31,7 @@ class bit_buffer {
     fill_ -= width;
   }
   /// Consumes and returns the next `width` <= 16 bits, which must be available.
-  TUCK_HD uint32_t take(uint32_t width) noexcept {
+  TUCK_HD uint32_t read_bits(uint32_t width) noexcept {
     const uint32_t x = peek() & low_mask(width);
     drop(width);
     return x;

@@ -2,11 +2,11 @@
 // For block codecs; those of the library load chunks by themselves.
 //
 //   block_copy<threads> copy(temp);
-//   auto* next = copy.begin(room[0], first chunk);
+//   auto* next = copy.begin(buffer[0], first chunk);
 //   for (each chunk) {
-//     copy.wait();                                  // also: all threads have left the other room
+//     copy.wait();                                  // also: all threads have left the other buffer
 //     auto* const chunk = next;
-//     if (there is another) next = copy.begin(room[the other], next chunk);
+//     if (there is another) next = copy.begin(buffer[the other], next chunk);
 //     ...                                           // decodes this chunk
 //   }
 //

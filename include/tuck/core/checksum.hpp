@@ -3,8 +3,8 @@
 // Data are read as 32-bit little-endian words w[0], w[1], ..., the last one padded with zero bytes. The digest of
 // `size` bytes is
 //
-//   place(i) = floor(i / 4) * 0x9e3779b97f4a7c15 + 0xd6e8feb86659fd93                    modulo 2^64
-//   key(i)   = ((low half of place(i) XOR its high half) OR 1)
+//   seed(i) = floor(i / 4) * 0x9e3779b97f4a7c15 + 0xd6e8feb86659fd93                    modulo 2^64
+//   key(i)   = ((low half of seed(i) XOR its high half) OR 1)
 //              * {1, 0xcc9e2d53, 0x85ebca6b, 0x1b873593}[i % 4]                           modulo 2^32
 //   sum      = sum of key(i) * w[i]                                                       modulo 2^64
 //   digest   = mix(sum XOR (size * 0x9e3779b97f4a7c15 modulo 2^64))

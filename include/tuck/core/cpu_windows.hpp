@@ -19,7 +19,7 @@
 //   subtract<T>(v, count, base, to)
 //                                sets word to[i] to value i of type T minus `base`, or to 0 from `count` on
 //   merge(from, width, to)       sets to[i] to from[2 i] | from[2 i + 1] << width, for a multiple of 4 words
-//   take_fields(from, bit, width, base, to)
+//   unpack_fields(from, bit, width, base, to)
 //                                reads 32 fields of `width` bits, which begin at bit `bit` of `from`, and stores `base`
 //                                plus field as a word for each. It may read 32 bytes beyond the fields
 //   add_differences(first, words)
@@ -92,7 +92,7 @@ struct plain_integers {
     store_unaligned(to + 128, before);
   }
   template <class Word>
-  static void take_fields(const std::byte* from, uint32_t bit, uint32_t width, Word base, std::byte* to) noexcept {
+  static void unpack_fields(const std::byte* from, uint32_t bit, uint32_t width, Word base, std::byte* to) noexcept {
     constexpr uint32_t all = 8 * sizeof(Word);
     if (width != all) {
       for (uint32_t i = 0; i < 32; ++i)
@@ -234,7 +234,7 @@ template <class Cpu> struct moves_rows {
 // two lanes, then by one.
 struct alignas(64) row_moves {
   uint32_t first[4], second[4];  // all ones in lanes that take the moved value, else 0
-  uint32_t kept[4];              // all ones in lanes of values, 0 in lanes of zeros
+  uint32_t value_lanes[4];       // all ones in lanes of values, 0 in lanes of zeros
   int64_t bytes, begin;          // of the packed values: how many, and where spread begins to read
 };
 
@@ -251,7 +251,7 @@ template <bool Packs, bool Runs> constexpr std::array<row_moves, 16> make_row_mo
       table[mask].second[i] = last != 0 ? ~0u : 0;
       table[mask].first[Packs ? i + last : i - last] = last != by ? ~0u : 0;
     }
-    for (uint32_t i = 0; i < 4; ++i) table[mask].kept[i] = Runs || (mask >> i & 1) != 0 ? ~0u : 0;
+    for (uint32_t i = 0; i < 4; ++i) table[mask].value_lanes[i] = Runs || (mask >> i & 1) != 0 ? ~0u : 0;
   }
   return table;
 }
@@ -318,7 +318,7 @@ struct sse2_cpu : plain_cpu {
       __m128i x = load(from + (Runs ? move.begin : 0));
       x = choose(move.first, _mm_shuffle_epi32(x, 0x44), x);
       x = choose(move.second, _mm_shuffle_epi32(x, 0x90), x);
-      if (!Runs) x = _mm_and_si128(x, *reinterpret_cast<const __m128i*>(move.kept));
+      if (!Runs) x = _mm_and_si128(x, *reinterpret_cast<const __m128i*>(move.value_lanes));
       _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 4 * i), x);
       from += move.bytes;
     }

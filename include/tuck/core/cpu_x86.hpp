@@ -50,24 +50,24 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
   template <size_t Size> struct row;
 
   TUCK_AVX2 static uint64_t sum_words(const std::byte* words, uint64_t rounds, uint64_t four) noexcept {
-    const auto place = [](uint64_t i) { return static_cast<int64_t>(i * word_keys::step + word_keys::first); };
+    const auto seed = [](uint64_t i) { return static_cast<int64_t>(i * word_keys::step + word_keys::first); };
     const auto column = [](size_t i) { return static_cast<int>(word_keys::multiple(i)); };
     const __m256i columns =
         _mm256_setr_epi32(column(0), column(1), column(2), column(3), column(0), column(1), column(2), column(3));
     const __m256i step = _mm256_set1_epi64x(static_cast<int64_t>(8 * word_keys::step));
-    __m256i low = _mm256_setr_epi64x(place(four), place(four + 1), place(four + 2), place(four + 3));
-    __m256i high = _mm256_setr_epi64x(place(four + 4), place(four + 5), place(four + 6), place(four + 7));
-    // `fours` has the common factors of 8 groups of 4 words, in the order 0 4 1 5 2 6 3 7. take[k] selects those of 8
+    __m256i low = _mm256_setr_epi64x(seed(four), seed(four + 1), seed(four + 2), seed(four + 3));
+    __m256i high = _mm256_setr_epi64x(seed(four + 4), seed(four + 5), seed(four + 6), seed(four + 7));
+    // `fours` has the common factors of 8 groups of 4 words, in the order 0 4 1 5 2 6 3 7. select[k] selects those of 8
     // words.
-    const __m256i take[4] = {_mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2), _mm256_setr_epi32(4, 4, 4, 4, 6, 6, 6, 6),
-                             _mm256_setr_epi32(1, 1, 1, 1, 3, 3, 3, 3), _mm256_setr_epi32(5, 5, 5, 5, 7, 7, 7, 7)};
+    const __m256i select[4] = {_mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2), _mm256_setr_epi32(4, 4, 4, 4, 6, 6, 6, 6),
+                               _mm256_setr_epi32(1, 1, 1, 1, 3, 3, 3, 3), _mm256_setr_epi32(5, 5, 5, 5, 7, 7, 7, 7)};
     __m256i even = _mm256_setzero_si256(), odd = even;
     for (uint64_t i = 0; i < rounds; ++i, words += 128) {
       const __m256i of_low = _mm256_xor_si256(low, _mm256_srli_epi64(low, 32));
       const __m256i of_high = _mm256_xor_si256(high, _mm256_slli_epi64(high, 32));
       const __m256i fours = _mm256_or_si256(_mm256_blend_epi32(of_low, of_high, 0xaa), _mm256_set1_epi32(1));
       for (uint32_t k = 0; k < 4; ++k) {
-        const __m256i keys = _mm256_mullo_epi32(_mm256_permutevar8x32_epi32(fours, take[k]), columns);
+        const __m256i keys = _mm256_mullo_epi32(_mm256_permutevar8x32_epi32(fours, select[k]), columns);
         const __m256i eight = load_vector(words + 32 * k);
         even = _mm256_add_epi64(even, _mm256_mul_epu32(eight, keys));
         odd = _mm256_add_epi64(odd, _mm256_mul_epu32(_mm256_srli_epi64(eight, 32), _mm256_srli_epi64(keys, 32)));
@@ -154,12 +154,12 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
 
   // Fields of 8-byte words have an even number of bits.
   template <class Word>
-  TUCK_AVX2 static void take_fields(const std::byte* from, uint32_t bit, uint32_t width, Word base,
-                                    std::byte* to) noexcept {
+  TUCK_AVX2 static void unpack_fields(const std::byte* from, uint32_t bit, uint32_t width, Word base,
+                                      std::byte* to) noexcept {
     using words [[gnu::vector_size(32)]] = Word;
     using words32 [[gnu::vector_size(32)]] = uint32_t;
     constexpr uint32_t size = sizeof(Word), lanes = 32 / size;
-    if (width > (size == 8 ? 57 : 25)) return plain_integers::take_fields(from, bit, width, base, to);
+    if (width > (size == 8 ? 57 : 25)) return plain_integers::unpack_fields(from, bit, width, base, to);
     struct table {
       Word number[lanes];
       uint8_t first[32], byte[32];  // for each byte of a vector: the first byte of its lane, and its index in the lane

@@ -49,9 +49,9 @@ __device__ __forceinline__ void sync_warp(unsigned mask = full_mask) { __syncwar
 /// Storage for a T in shared memory, where constructors must not run.
 template <class T> struct uninitialized {
   static_assert(std::is_trivially_copyable_v<T>);
-  alignas(T) std::byte room[sizeof(T)];
-  __device__ T& get() { return *reinterpret_cast<T*>(room); }
-  __device__ const T& get() const { return *reinterpret_cast<const T*>(room); }
+  alignas(T) std::byte storage[sizeof(T)];
+  __device__ T& get() { return *reinterpret_cast<T*>(storage); }
+  __device__ const T& get() const { return *reinterpret_cast<const T*>(storage); }
 };
 
 // -- global memory: T of 1, 2, 4, 8 or 16 bytes, p a multiple of its size -----------------------------------------

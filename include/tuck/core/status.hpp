@@ -37,14 +37,14 @@ enum class status : uint32_t {
   not_consecutive = 22,  ///< the base of a delta is not the result of the delta before it, or their chunk sizes differ
 
   // As in the first group: the call is wrong.
-  pool_too_small = 23,  ///< swap_options::pinned_bytes is less than the tensor needs, or 0
-  empty_handle = 24,    ///< the swap_handle has no tensor: `out` has not set it, or it was reset or moved from
-  foreign_handle = 25,  ///< the swap_handle is of another swap_stream
-  null_pointer = 26,    ///< a pointer passed to a swap_stream is null, and its size is not 0
-  wrong_size = 27,      ///< the destination has another size than the offloaded tensor
-  wrong_type = 28,      ///< the destination has another element type than the offloaded tensor
-  unknown_codec = 29,   ///< no codec of the list has the name or index, or any_codec has no codec
-  type_not_taken = 30,  ///< the codec does not take the element type
+  pool_too_small = 23,    ///< swap_options::pinned_bytes is less than the tensor needs, or 0
+  empty_handle = 24,      ///< the swap_handle has no tensor: `out` has not set it, or it was reset or moved from
+  foreign_handle = 25,    ///< the swap_handle is of another swap_stream
+  null_pointer = 26,      ///< a pointer passed to a swap_stream is null, and its size is not 0
+  wrong_size = 27,        ///< the destination has another size than the offloaded tensor
+  wrong_type = 28,        ///< the destination has another element type than the offloaded tensor
+  unknown_codec = 29,     ///< no codec of the list has the name or index, or any_codec has no codec
+  unsupported_type = 30,  ///< the codec does not support the element type
 
   // The frame is damaged, malicious, or not a frame.
   truncated = 32,        ///< fewer bytes than a header has, or than the header announces
@@ -108,7 +108,7 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::wrong_size: return "the destination does not have the size of the offloaded tensor";
     case status::wrong_type: return "the destination does not have the element type of the offloaded tensor";
     case status::unknown_codec: return "no codec of the list has this name or index, or none was chosen";
-    case status::type_not_taken: return "the chosen codec does not take this element type";
+    case status::unsupported_type: return "the chosen codec does not support this element type";
     case status::truncated: return "the frame is truncated";
     case status::bad_magic: return "not a tuck frame";
     case status::bad_version: return "unknown format version";

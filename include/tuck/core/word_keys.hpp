@@ -12,8 +12,8 @@ struct word_keys {
 
   // The common factor of the keys of words 4 i to 4 i + 3.
   TUCK_HD static constexpr uint32_t of_four(uint64_t i) noexcept {
-    const uint64_t place = i * step + first;
-    return static_cast<uint32_t>(place ^ (place >> 32)) | 1;
+    const uint64_t seed = i * step + first;
+    return static_cast<uint32_t>(seed ^ (seed >> 32)) | 1;
   }
   // The other factor of the key of word i.
   TUCK_HD static constexpr uint32_t multiple(uint64_t i) noexcept {

@@ -45,7 +45,7 @@ template <codec... Cs> class any_codec<codec_list<Cs...>> {
   /// @param name        the names of the codec's stages, joined by "+", such as "zvc" or "zvc+huffman"
   /// @param parameters  arguments to construct the codec with, such as an error_bound. Codecs that cannot be
   ///                    constructed with them ignore them, as lossless codecs do
-  /// @return ok; unknown_codec if no codec of the list has this name; type_not_taken if those that have it take other
+  /// @return ok; unknown_codec if no codec of the list has this name; unsupported_type if those that have it take other
   ///         types; what encode returns for the parameters of the codec, such as bad_bound, also if it needs others
   ///         than these. After an error there is no codec
   template <class... Parameters>
@@ -104,7 +104,7 @@ template <codec... Cs> class any_codec<codec_list<Cs...>> {
     size_t index = 0;
     [[maybe_unused]] const auto attempt = [&]<class C>(const C& codec) {
       if (!is(codec, index++)) return false;
-      answer = status::type_not_taken;
+      answer = status::unsupported_type;
       if (!holds<value_t<C>>(type)) return false;
       if constexpr (sizeof...(Parameters) != 0 && std::constructible_from<C, const Parameters&...>)
         *this = any_codec(C(parameters...), type);

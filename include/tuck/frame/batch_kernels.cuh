@@ -58,7 +58,7 @@ class batch_cursor {
     const unsigned lane = device::thread_id_anew();
     if (lane == 0) temp_.ticket = device::atomic_add(&tickets, 1u);
     device::sync_warp();
-    while (temp_.ticket >= temp_.end && temp_.item < slots.items) look(slots, lane, sizes);
+    while (temp_.ticket >= temp_.end && temp_.item < slots.items) advance(slots, lane, sizes);
     return has_slot();
   }
 
@@ -74,7 +74,7 @@ class batch_cursor {
 
   // Searches the next 128 items, 4 per lane, for the item of the ticket. If it is not among them, the cursor passes
   // them.
-  template <class Sizes> __device__ void look(const batch_slots& slots, unsigned lane, const Sizes& sizes) {
+  template <class Sizes> __device__ void advance(const batch_slots& slots, unsigned lane, const Sizes& sizes) {
     const uint32_t item = temp_.item + lane * per_lane;
     uint32_t wanted = 0;
 #pragma unroll
@@ -141,7 +141,7 @@ namespace detail {
 template <int Threads, class Job> __device__ void copy_job(device::uninitialized<Job>& to, const Job& from) {
   static_assert(sizeof(Job) % 4 == 0);
   for (uint32_t i = threadIdx.x; i < sizeof(Job) / 4; i += Threads)
-    reinterpret_cast<uint32_t*>(to.room)[i] = reinterpret_cast<const uint32_t*>(&from)[i];
+    reinterpret_cast<uint32_t*>(to.storage)[i] = reinterpret_cast<const uint32_t*>(&from)[i];
 }
 
 // Checks an item as encode and decode check their arguments. `alignment`: of values and base.
@@ -166,7 +166,7 @@ template <class Item> __device__ status check_item(const Item& item, uint64_t al
 //   open(item, batch_cursor, job, item_job&, epoch)            by one thread: makes the job of the slot's item. Returns
 //                                                              false to skip the slot
 //   run(TempStorage&, item_job&, const batch_cursor&, epoch)   by all threads: does the slot
-//   end(job, epoch)                                            by all threads of the last block: resets the scratch
+//   close(job, epoch)                                          by all threads of the last block: resets the scratch
 //
 // The item_job is in shared memory. It starts as a copy of job.item if that has the same type.
 template <class Work, int Threads> class batch_worker {
@@ -189,7 +189,7 @@ template <class Work, int Threads> class batch_worker {
     if (threadIdx.x == 0) temp_.epoch = device::load_relaxed(&job_.head->epoch);
     if (threadIdx.x == 0) cursor_.begin();
     while (next_slot()) Work::run(temp_.work, temp_.item.get(), cursor_, temp_.epoch);
-    if (finish_batch(*job_.head, temp_.last)) Work::end(job_, temp_.epoch);
+    if (finish_batch(*job_.head, temp_.last)) Work::close(job_, temp_.epoch);
   }
 
  private:
@@ -228,7 +228,7 @@ template <codec C, int Threads, class ItemJob = encode_job<C>> struct encode_slo
   __device__ static void run(TempStorage& temp, item_job& mine, const batch_cursor& at, uint32_t epoch) {
     encoder(temp, mine).run_share(at.index(), at.count(), epoch);
   }
-  __device__ static void end(const job& all, uint32_t epoch) {
+  __device__ static void close(const job& all, uint32_t epoch) {
     clear_at_wrap<Threads>(reinterpret_cast<uint64_t*>(all.head + 1), all.item.state_count, epoch);
     if (threadIdx.x == 0) reset(*all.head, epoch + 1);
   }
@@ -244,23 +244,23 @@ template <codec C, int Threads, class ItemJob = encode_job<C>> struct encode_slo
     mine.header.value_count = in.values.size();
     mine.at = layout_of(mine.header);
     mine.values = in.values.data();
-    const bool room = in.frame.data() != nullptr && in.frame.size() >= mine.at.payloads;
-    mine.frame = room ? in.frame.data() : nullptr;
+    const bool fits = in.frame.data() != nullptr && in.frame.size() >= mine.at.payloads;
+    mine.frame = fits ? in.frame.data() : nullptr;
     mine.capacity = in.frame.size();
     mine.result = result;
     mine.head = all.item.head + at.item();
     mine.states = all.item.states + at.first_ticket();
-    if (!room && at.index() == 0) leave_no_frame(in.frame);
+    if (!fits && at.index() == 0) leave_no_frame(in.frame);
     if (!all.has_prepass) open_item(*mine.head, at.index(), at.count() == 1, epoch);
     return true;
   }
 
  private:
-  __device__ static void leave_no_frame(bytes room) {
-    if (room.data() == nullptr || room.size() < sizeof(frame_header)) return;
+  __device__ static void leave_no_frame(bytes frame) {
+    if (frame.data() == nullptr || frame.size() < sizeof(frame_header)) return;
 #pragma unroll 1
     for (uint64_t i = 0; i < sizeof(frame_header) / 8; ++i)
-      device::store(reinterpret_cast<uint64_t*>(room.data()) + i, uint64_t{0});
+      device::store(reinterpret_cast<uint64_t*>(frame.data()) + i, uint64_t{0});
   }
 };
 
@@ -274,7 +274,7 @@ template <codec C, int Threads, class ItemJob = decode_job<C, known_zero>> struc
   __device__ static void run(TempStorage& temp, item_job& mine, const batch_cursor& at, uint32_t) {
     decoder(temp, mine).run(at);
   }
-  __device__ static void end(const job& all, uint32_t epoch) {
+  __device__ static void close(const job& all, uint32_t epoch) {
     if (threadIdx.x == 0) reset(*all.head, epoch);
   }
   __device__ static bool open(item in, const batch_cursor& at, const job& all, item_job& mine, uint32_t epoch) {
@@ -309,7 +309,7 @@ template <codec C, int Threads> struct prepass_slot {
   __device__ static void run(TempStorage& temp, item_job& mine, const batch_cursor&, uint32_t) {
     prepass::run(temp, mine, 0, 1);
   }
-  __device__ static void end(const job& all, uint32_t epoch) {
+  __device__ static void close(const job& all, uint32_t epoch) {
     if (threadIdx.x == 0) reset(*all.head, epoch);
   }
   __device__ static bool open(item in, const batch_cursor& at, const job& all, item_job& mine, uint32_t epoch) {

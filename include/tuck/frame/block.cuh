@@ -64,7 +64,7 @@ template <codec C, int Threads = block_threads> class block_encode {
     return size;
   }
 
-  /// The same in two steps, for kernels that choose the place by the size. `measure` returns the size to all threads.
+  /// The same in two steps, for kernels that choose the address by the size. `measure` returns the size to all threads.
   __device__ uint32_t measure(const C& codec, const tile& chunk) {
     tile values = chunk;  // of which a lossy codec keeps what it restores
     if constexpr (is_lossy<C>) {
@@ -75,7 +75,7 @@ template <codec C, int Threads = block_threads> class block_encode {
     return size != incompressible && size < raw ? size : raw;
   }
   /// Follows `measure`, of the same tile, by the same object, which returned `size`. `out`: global memory, aligned to
-  /// 16, with room for `size` bytes and zeros up to a multiple of 16.
+  /// 16, with space for `size` bytes and zeros up to a multiple of 16.
   __device__ void write(const C& codec, const tile& chunk, uint32_t size, std::byte* out) {
     copy_out(write(codec, chunk, size), size, out);
   }

@@ -36,7 +36,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
     if (threadIdx.x == 0) find(frame, i, {device::load(entry_of(frame, i))}, 0);
     device::sync_block();
     if (const const_bytes payload = to_fetch(0); !payload.empty()) {
-      copy_to_shared<Threads>(temp_.block.room[0], payload);
+      copy_to_shared<Threads>(temp_.block.buffer[0], payload);
       device::sync_block();
     }
     return decode_fetched(codec, frame, i, 0, output_of);
@@ -49,7 +49,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
   __device__ static const uint64_t* entry_of(const frame_view& frame, uint64_t i) {
     return word_at(frame, frame.layout().directory, i);
   }
-  // After a barrier: returns the bytes that have to come to room[slot] before the next step.
+  // After a barrier: returns the bytes that have to come to buffer[slot] before the next step.
   __device__ const_bytes to_fetch(int slot) const {
     const chunk_view& chunk = temp_.chunk[slot].get();
     if (detail::reads_global<coder> || temp_.verdict[slot] != status::ok || chunk.kind != chunk_kind::encoded)
@@ -93,7 +93,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
     if (encoded.size() > count * sizeof(T)) return status::bad_payload;
     const bool is_raw = encoded.size() == count * sizeof(T);
     if (!detail::reads_global<coder> && !is_raw) {
-      copy_to_shared<Threads>(temp_.block.room[0], encoded);
+      copy_to_shared<Threads>(temp_.block.buffer[0], encoded);
       device::sync_block();
     }
     return restore(codec, {is_raw ? chunk_kind::raw : chunk_kind::encoded, count, encoded}, 0, out);
@@ -150,7 +150,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
     if constexpr (detail::reads_global<coder>)
       return block.read(codec, payload.data(), size, count, out);
     else
-      return block.read(codec, temp_.block.room[slot], size, count, out);
+      return block.read(codec, temp_.block.buffer[slot], size, count, out);
   }
   __device__ status restore(const C& codec, const chunk_view& chunk, int slot, output& out) {
     switch (chunk.kind) {

@@ -40,9 +40,9 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   using tile = block_tile<T, Threads>;
   using output = typename Job::template output<Threads>;
   static constexpr bool is_delta = is_delta_job<Job>, fetches = std::is_same_v<Job, decode_job<C>>;
-  // Rooms for chunks: with two, the next chunk comes while one is decoded, else only its directory entry.
-  static constexpr int rooms = fetches && detail::decode_policy<block_decoder<C, Threads>>::fetches ? 2 : 1;
-  using decoder = chunk_decoder<C, Threads, output, rooms>;
+  // Buffers for chunks: with two, the next chunk comes while one is decoded, else only its directory entry.
+  static constexpr int buffers = fetches && detail::decode_policy<block_decoder<C, Threads>>::fetches ? 2 : 1;
+  using decoder = chunk_decoder<C, Threads, output, buffers>;
   using copy = device::block_copy<Threads>;
   static constexpr uint64_t most_drawn = 1u << 31;  // chunks, so that tickets do not overflow
 
@@ -83,7 +83,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     } else if (!is_delta && !is_mismatch(temp_.verdict)) {
       zero_fill(uint64_t{share.index()} * Threads, uint64_t{share.count()} * Threads);
     }
-    if constexpr (!Job::verified) end(share);
+    if constexpr (!Job::verified) close(share);
   }
 
  private:
@@ -94,7 +94,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   };
 
   // Counts the share as finished.
-  template <class Share> __device__ void end(const Share& share) {
+  template <class Share> __device__ void close(const Share& share) {
     constexpr bool of_item = !std::is_same_v<Share, share_of_grid>;
     if (threadIdx.x == 0) {
       if constexpr (is_delta) temp_.publish(*job_.head);
@@ -102,7 +102,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     }
     device::sync_block();
     if (!temp_.last) return;
-    give_verdict();
+    write_outcome();
     if (threadIdx.x == 0) of_item ? clear_item(*job_.head) : reset(*job_.head, device::load_relaxed(&job_.head->epoch));
   }
 
@@ -175,7 +175,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       }
     }
   }
-  // The same, with the next directory entry on its way, and with two rooms the next chunk.
+  // The same, with the next directory entry on its way, and with two buffers the next chunk.
   template <class Share> __device__ void fetch_and_decode_chunks(const Share& share) {
     decoder block(temp_.chunk);
     const auto load_entry = [&](uint64_t i) {
@@ -189,7 +189,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     const auto fetch = [&](uint64_t i, int slot) {
       if (i >= temp_.end_chunk) return;
       const const_bytes payload = block.to_fetch(slot);
-      fetched.begin(temp_.chunk.block.room[slot], payload.data(), static_cast<uint32_t>(payload.size()));
+      fetched.begin(temp_.chunk.block.buffer[slot], payload.data(), static_cast<uint32_t>(payload.size()));
     };
     // Blocks have different speeds: from the third chunk on, thread 0 draws them, each while a chunk is decoded.
     uint32_t ticket = 0;
@@ -218,10 +218,10 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       const uint64_t next = temp_.next;
       if (threadIdx.x == 0) {
         find_part(i);
-        if constexpr (rooms == 2) find(next, slot ^ 1);
+        if constexpr (buffers == 2) find(next, slot ^ 1);
       }
       fetched.wait();
-      if constexpr (rooms == 2) {
+      if constexpr (buffers == 2) {
         if (threadIdx.x == 0) {
           find_after(next);
           load_entry(temp_.next);
@@ -231,7 +231,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       decode_chunk(i, [&](const auto& output_of) {
         return block.decode_fetched(temp_.codec.get(), temp_.view.get(), i, slot, output_of);
       });
-      if constexpr (rooms == 2) {
+      if constexpr (buffers == 2) {
         slot ^= 1;
       } else {
         if (threadIdx.x == 0) {
@@ -287,10 +287,10 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   // Call it when all chunks have added their base.
   __device__ bool is_wrong_base() const {
     if constexpr (is_delta)
-      return device::load_relaxed(&job_.head->range.lowest) != temp_.view.get().header().base_digest;
+      return device::load_relaxed(&job_.head->base_digest()) != temp_.view.get().header().base_digest;
     return false;
   }
-  __device__ void give_verdict() {
+  __device__ void write_outcome() {
     outcome result{job_.out_values * sizeof(T), temp_.verdict, no_chunk};
     if (result.code == status::ok) {
       const word_sum sums{device::load_relaxed(&job_.head->contents)};

@@ -184,7 +184,7 @@ TUCK_KERNEL void __launch_bounds__(Threads,
 /// Encodes `values` relative to `base`. The bytes are those that host::encode_delta writes. Asynchronous on `stream`:
 /// one launch, which reads values and base once. They must not change until the launch is done.
 ///
-/// @param codec    a codec for which takes_deltas is true: lossless and not adaptive
+/// @param codec    a codec for which supports_deltas is true: lossless and not adaptive
 /// @param base     as many values as `values`; device memory, aligned to 4 bytes (8 for 8-byte values)
 /// @param frame    max_delta_bytes(codec, values.size(), options) bytes are always enough
 /// @param scratch  scratch_bytes(codec, values.size(), options) bytes, aligned to 16, initialized once
@@ -195,7 +195,7 @@ template <codec C>
 result encode_delta(const C& codec, span<const value_t<C>> values, span<const value_t<C>> base, bytes frame,
                     scratch_span scratch, outcome* written, cudaStream_t stream, frame_options options = {},
                     const launch_options& how = {}) noexcept {
-  if constexpr (!takes_deltas<C>) {
+  if constexpr (!supports_deltas<C>) {
     return {status::lossy_delta};
   } else {
     options.checksums = true;
@@ -217,7 +217,7 @@ template <codec C>
 result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C>>> items, const batch_sizes& sizes,
                           scratch_span scratch, span<outcome> outcomes, cudaStream_t stream, frame_options options = {},
                           const launch_options& how = {}) noexcept {
-  if constexpr (!takes_deltas<C>) {
+  if constexpr (!supports_deltas<C>) {
     return {status::lossy_delta};
   } else {
     options.checksums = true;
@@ -244,7 +244,7 @@ template <codec C>
 result decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> base, span<value_t<C>> out,
                     scratch_span scratch, outcome* restored, cudaStream_t stream, const delta_options& options = {},
                     const launch_options& how = {}) noexcept {
-  if constexpr (!takes_deltas<C>) {
+  if constexpr (!supports_deltas<C>) {
     return {status::lossy_delta};
   } else {
     if (base.is_null()) return {status::invalid_argument};
@@ -272,7 +272,7 @@ template <codec C>
 result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C>>> items, const batch_sizes& sizes,
                           scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                           const delta_options& options = {}, const launch_options& how = {}) noexcept {
-  if constexpr (!takes_deltas<C>) {
+  if constexpr (!supports_deltas<C>) {
     return {status::lossy_delta};
   } else {
     return detail::run_delta_passes(options, [&](auto pass) {

@@ -1,7 +1,7 @@
 // The encode kernel of all codecs: one launch reads each value once and writes the frame once.
 //
 // Each block draws chunks by ticket. For each chunk it computes the size, finds the offset by look-back, and writes the
-// payload, the directory entry and the checksum. A chunk is encoded in shared memory. Where there is room, it waits for
+// payload, the directory entry and the checksum. A chunk is encoded in shared memory. If there is memory, it waits for
 // its offset there, while the block reads, measures and publishes its next chunk. The last block to finish writes
 // metadata and header. The header is all zeros if the frame does not fit.
 #pragma once
@@ -169,7 +169,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
 
   // Encodes the current chunk in shared memory. Ends with a barrier, unless the chunk waits.
   __device__ void encode_chunk() {
-    const uint32_t own = temp_.chunk;
+    const uint32_t current = temp_.chunk;
     tile values;
     source from = chunk_source();
     from.load(values, temp_.values);
@@ -205,7 +205,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
           if constexpr (keeps_tile)
             block.write(codec(), values, encoded());
           else
-            block.write(codec(), chunk_source(own), encoded());  // thread 0 may have set the next chunk
+            block.write(codec(), chunk_source(current), encoded());  // thread 0 may have set the next chunk
           break;
         case chunk_kind::raw:
           if constexpr (reads_again) {
@@ -270,7 +270,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   }
   // Finds the offset of a chunk that has been published, and publishes its end. `chunk` is in shared memory, so that no
   // register holds it. Has a barrier.
-  __device__ void place(const uint32_t& chunk, chunk_kind kind, uint32_t size) {
+  __device__ void assign_offset(const uint32_t& chunk, chunk_kind kind, uint32_t size) {
     if (device::thread_id_anew() < device::warp_size) {
       const uint32_t epoch = temp_.epoch;
       const uint64_t first = job_.at.payloads >> job_.header.alignment_log2;
@@ -290,7 +290,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   // Writes the encoded chunk in shared memory to the frame. Has a barrier at its end.
   __device__ void write_chunk(const uint32_t& chunk, chunk_kind kind, uint32_t values, uint32_t size,
                               const word_sum& sum) {
-    place(chunk, kind, size);
+    assign_offset(chunk, kind, size);
     if (temp_.frame != nullptr) {
       write_entry(chunk, values, sum);
       if (std::byte* const begin = temp_.begin; begin != nullptr)
@@ -335,7 +335,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
       metadata += {device::load_relaxed(&job_.head->contents)};
       if constexpr (is_delta)
         if (temp_.frame != nullptr)
-          write_content(job_.at.result, device::load_relaxed(&job_.head->range.highest), metadata);
+          write_content(job_.at.result, device::load_relaxed(&job_.head->result_digest()), metadata);
       temp_.contents.get() = metadata;
     }
     device::sync_block();
@@ -344,7 +344,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     if (device::warp_id() == 0 && temp_.frame != nullptr)
       write_header_words<adaptive_codec<C>, is_delta>(
           job_.header, frame_bytes, digest(temp_.contents.get(), job_.at.contents_end - sizeof(frame_header)),
-          &job_.head->range.lowest, &temp_.stages.get(), fits, temp_.frame);
+          &job_.head->base_digest(), &temp_.stages.get(), fits, temp_.frame);
     if (threadIdx.x == 0) {
       const status code = !is_prepared()           ? temp_.verdict
                           : fits                   ? status::ok

@@ -189,7 +189,7 @@ template <codec C> constexpr C codec_of_values(const C& codec, const frame_heade
 
 /// Whether a codec can encode deltas: it is lossless and not an adaptive_codec (concept.hpp). Of the library's codecs,
 /// only quantize and chains that begin with quantize_codes cannot.
-template <codec C> inline constexpr bool takes_deltas = !is_lossy<C> && !adaptive_codec<C>;
+template <codec C> inline constexpr bool supports_deltas = !is_lossy<C> && !adaptive_codec<C>;
 
 /// Options of decode_delta.
 struct delta_options {
@@ -201,7 +201,7 @@ struct delta_options {
 #if defined(TUCK_HOST)
 /// Makes a header of a frame with `count` values, to compute sizes. frame_bytes and the digests stay 0. An adaptive
 /// codec may still lack its parameters.
-/// @return type_not_taken if options.type does not fit the elements, or is missing for untyped ones;
+/// @return unsupported_type if options.type does not fit the elements, or is missing for untyped ones;
 ///         invalid_argument for an option that no frame can have, wrong_metadata if both kinds of metadata are given,
 ///         size_overflow if the worst case does not fit the fields of the directory
 template <codec C>
@@ -212,7 +212,7 @@ constexpr status plan_header(const C& codec, uint64_t count, const frame_options
   const frame_header fresh;
   h = fresh;
   h.type = options.type != dtype::none ? options.type : dtype_of<value_t<C>>;
-  if (!holds<value_t<C>>(h.type)) return status::type_not_taken;
+  if (!holds<value_t<C>>(h.type)) return status::unsupported_type;
   h.flags = options.checksums ? flag_checksums : 0;
   h.chunk_values = options.chunk_values != 0 ? options.chunk_values : C::chunk_bytes / value_bytes;
   h.value_count = count;
@@ -249,12 +249,12 @@ constexpr uint64_t max_frame_bytes(const C& codec, uint64_t count, const frame_o
 }
 
 /// Returns the maximum size of a delta of `count` values in bytes. Returns 0 in the cases in which max_frame_bytes
-/// does, and if takes_deltas is false. A delta always has checksums.
+/// does, and if supports_deltas is false. A delta always has checksums.
 template <codec C>
 constexpr uint64_t max_delta_bytes(const C& codec, uint64_t count, frame_options options = {}) noexcept {
   options.checksums = true;
   frame_header header;
-  if (!takes_deltas<C> || tuck::make_header(codec, count, options, header) != status::ok) return 0;
+  if (!supports_deltas<C> || tuck::make_header(codec, count, options, header) != status::ok) return 0;
   header.flags |= flag_delta;
   return worst_case_bytes(header);
 }

@@ -130,7 +130,7 @@ result for_items(span<const Item> items, span<outcome> outcomes, const execution
   return {};
 }
 // The buffer of an item.
-inline bytes room_of(bytes frame) noexcept { return frame.is_null() ? bytes{} : frame; }
+inline bytes buffer_of(bytes frame) noexcept { return frame.is_null() ? bytes{} : frame; }
 
 }  // namespace detail
 
@@ -241,7 +241,7 @@ template <codec C>
 result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, span<outcome> outcomes,
                     const frame_options& options = {}, const execution& how = {}) noexcept {
   return detail::for_items(items, outcomes, how, [&](const auto& item, const execution& of_item) {
-    return host::encode(codec, item.values, detail::room_of(item.frame), options, of_item);
+    return host::encode(codec, item.values, detail::buffer_of(item.frame), options, of_item);
   });
 }
 

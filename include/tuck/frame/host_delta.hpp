@@ -25,19 +25,19 @@ inline void add_chunk(std::atomic<uint64_t>& digest, const_bytes chunk, uint64_t
   digest.fetch_add(share_of_digest(checksum(chunk), i), std::memory_order_relaxed);
 }
 
-// The source of the values that `encode` reads for a delta. `take` writes the XOR of values and base of a chunk to
-// `room`, and adds both to the digests.
+// The source of the values that `encode` reads for a delta. `values_of` writes the XOR of values and base of a chunk to
+// `scratch`, and adds both to the digests.
 template <class T> struct delta_chunks {
   span<const T> base;
   std::atomic<uint64_t> base_digest{0}, result_digest{0};
   static constexpr uint32_t flags = flag_delta;
 
-  span<const T> take(span<const T> chunk, uint64_t i, uint64_t first, T* room) noexcept {
+  span<const T> values_of(span<const T> chunk, uint64_t i, uint64_t first, T* scratch) noexcept {
     const auto result = tuck::as_bytes(chunk), before = tuck::as_bytes(base.subspan(first, chunk.size()));
     add_chunk(base_digest, before, i);
     add_chunk(result_digest, result, i);
-    exclusive_or(result.data(), before.data(), {reinterpret_cast<std::byte*>(room), before.size()});
-    return {room, chunk.size()};
+    exclusive_or(result.data(), before.data(), {reinterpret_cast<std::byte*>(scratch), before.size()});
+    return {scratch, chunk.size()};
   }
   span<const T> base_of(uint64_t first, uint64_t count) const noexcept { return base.subspan(first, count); }
 };
@@ -71,13 +71,13 @@ template <codec C> struct chunk_passes {
     if (memory == nullptr) return outcome{.code = status::out_of_memory};
     return for_chunks(0, frame.chunks(), batch, threads, how, base.size_bytes(), [&](unsigned worker, uint64_t i) {
       const uint64_t first = i * h.chunk_values;
-      const span<T> room(memory.get() + worker * uint64_t{h.chunk_values}, values_in_chunk(h, i));
-      const auto of_base = base.subspan(first, room.size());
-      const status s = decode_chunk(codec, frame, i, room, verifies, of_base);
+      const span<T> restored(memory.get() + worker * uint64_t{h.chunk_values}, values_in_chunk(h, i));
+      const auto of_base = base.subspan(first, restored.size());
+      const status s = decode_chunk(codec, frame, i, restored, verifies, of_base);
       if (out.empty()) return s;
-      const bytes to = tuck::as_writable_bytes(out.subspan(first, room.size()));
+      const bytes to = tuck::as_writable_bytes(out.subspan(first, restored.size()));
       if (s == status::ok)
-        exclusive_or(tuck::as_bytes(room).data(), tuck::as_bytes(of_base).data(), to);
+        exclusive_or(tuck::as_bytes(restored).data(), tuck::as_bytes(of_base).data(), to);
       else
         std::memset(to.data(), 0, to.size());
       return s;
@@ -90,7 +90,7 @@ template <codec C> struct chunk_passes {
 /// Encodes `values` relative to `base`: the codec encodes the bits of `values` XOR the bits of `base`. A delta always
 /// has checksums.
 ///
-/// @param codec  a codec for which takes_deltas is true: lossless and not adaptive
+/// @param codec  a codec for which supports_deltas is true: lossless and not adaptive
 /// @param base   as many values as `values`
 /// @param frame  max_delta_bytes(codec, values.size(), options) bytes are always enough. It must not overlap `values`
 ///               or `base`
@@ -100,7 +100,7 @@ template <codec C> struct chunk_passes {
 template <codec C>
 outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const value_t<C>> base, bytes frame,
                      frame_options options = {}, const execution& how = {}) noexcept {
-  if (!takes_deltas<C>) return outcome{.code = status::lossy_delta};
+  if (!supports_deltas<C>) return outcome{.code = status::lossy_delta};
   if (frame.is_null() || base.is_null()) return outcome{.code = status::invalid_argument};
   if (base.size() != values.size()) return outcome{.code = status::wrong_base};
   options.checksums = true;
@@ -124,7 +124,7 @@ outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const v
 template <codec C>
 outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> base, span<value_t<C>> out,
                      const delta_options& options = {}, const execution& how = {}) noexcept {
-  if (!takes_deltas<C>) return outcome{.code = status::lossy_delta};
+  if (!supports_deltas<C>) return outcome{.code = status::lossy_delta};
   if (frame.is_null() || base.is_null() || out.is_null()) return outcome{.code = status::invalid_argument};
   frame_header header;
   if (const status s = inspect(frame, header); s != status::ok) return outcome{.code = s};
@@ -148,20 +148,20 @@ outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> b
 /// @param codec    of the type that wrote the deltas
 /// @param deltas   in order, at least one. Each is verified. Its base must be the result of the delta before it
 /// @param base     of the first delta
-/// @param room     receives the result of the last delta: as many values as the tensor (else bad_range). It must not
+/// @param restored receives the result of the last delta: as many values as the tensor (else bad_range). It must not
 ///                 overlap `base`. After an error its values are unspecified
-/// @param frame    max_delta_bytes are always enough. It must not overlap `deltas`, `base` or `room`
+/// @param frame    max_delta_bytes are always enough. It must not overlap `deltas`, `base` or `restored`
 /// @param options  type and chunk size are ignored: those of the deltas are used
 /// @param which    null, or receives an index: of the faulty delta if a delta is faulty, else of the last delta
 /// @return the errors of encode_delta and decode_delta; not_consecutive if the base of a delta is not the result of the
 ///         delta before it, or if sizes or chunk sizes differ. After an error `frame` holds no frame. It does not
-///         change after lossy_delta, or if `frame`, `base` or `room` is null, or if `deltas` is empty
+///         change after lossy_delta, or if `frame`, `base` or `restored` is null, or if `deltas` is empty
 template <codec C>
 outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<const value_t<C>> base,
-                       span<value_t<C>> room, bytes frame, frame_options options = {}, const execution& how = {},
+                       span<value_t<C>> restored, bytes frame, frame_options options = {}, const execution& how = {},
                        uint64_t* which = nullptr) noexcept {
-  if (!takes_deltas<C>) return outcome{.code = status::lossy_delta};
-  if (deltas.empty() || frame.is_null() || base.is_null() || room.is_null())
+  if (!supports_deltas<C>) return outcome{.code = status::lossy_delta};
+  if (deltas.empty() || frame.is_null() || base.is_null() || restored.is_null())
     return outcome{.code = status::invalid_argument};
   if (frame.size() >= 8) store_unaligned(frame.data(), uint64_t{0});
   frame_header before;
@@ -180,8 +180,8 @@ outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<cons
     if (next.value_count != before.value_count || next.chunk_values != before.chunk_values ||
         next.base_digest != result)
       return outcome{.code = status::not_consecutive};
-    if (next.value_count != room.size()) return outcome{.code = status::bad_range};
-    outcome applied = host::decode_delta(codec, deltas[i], i == 0 ? base : span<const value_t<C>>(room), room,
+    if (next.value_count != restored.size()) return outcome{.code = status::bad_range};
+    outcome applied = host::decode_delta(codec, deltas[i], i == 0 ? base : span<const value_t<C>>(restored), restored,
                                          delta_options{true}, how);
     applied.bytes = 0;
     if (!applied) return applied;
@@ -189,7 +189,7 @@ outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<cons
   }
   options.type = before.type;
   options.chunk_values = before.chunk_values;
-  return host::encode_delta(codec, room, base, frame, options, how);
+  return host::encode_delta(codec, restored, base, frame, options, how);
 }
 
 /// Encodes each item relative to its base. Outcome i is what host::encode_delta returns for item i. Everything else is
@@ -198,7 +198,7 @@ template <codec C>
 result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C>>> items, span<outcome> outcomes,
                           const frame_options& options = {}, const execution& how = {}) noexcept {
   return detail::for_items(items, outcomes, how, [&](const auto& item, const execution& of_item) {
-    return host::encode_delta(codec, item.values, item.base, detail::room_of(item.frame), options, of_item);
+    return host::encode_delta(codec, item.values, item.base, detail::buffer_of(item.frame), options, of_item);
   });
 }
 

@@ -23,35 +23,35 @@ inline void write_metadata(bytes frame, const_bytes metadata, const frame_layout
 inline constexpr uint64_t batch_bytes = 128 * 1024;  // bytes of values that a thread takes at a time
 inline constexpr uint64_t batch_chunks = 64;         // maximum number of chunks that a thread takes at a time
 
-// Encodes one chunk into `room`, which is large enough for the codec's worst case and for a raw chunk. Returns how the
+// Encodes one chunk into `out`, which is large enough for the codec's worst case and for a raw chunk. Returns how the
 // chunk is stored. Sets `used` to the size of its payload in bytes. `base`: of a delta, else empty.
 template <codec C>
 chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, [[maybe_unused]] span<const value_t<C>> base,
-                        bytes room, uint32_t& used) noexcept {
+                        bytes out, uint32_t& used) noexcept {
   constexpr uint32_t value_bytes = sizeof(value_t<C>);
   const auto raw_bytes = static_cast<uint32_t>(values.size_bytes());
   if (std::memcmp(values.data(), values.data() + 1, raw_bytes - value_bytes) == 0) {
     used = tuck::bits_of(values[0]) == 0 ? 0 : value_bytes;
-    if (used != 0) store_unaligned(room.data(), values[0]);
+    if (used != 0) store_unaligned(out.data(), values[0]);
     return chunk_kind::uniform;
   }
   if constexpr (uses_base<C>)
-    used = codec.encode_chunk(values, base, room);
+    used = codec.encode_chunk(values, base, out);
   else
-    used = codec.encode_chunk(values, room);
+    used = codec.encode_chunk(values, out);
   if (used != incompressible && used < raw_bytes) return chunk_kind::encoded;
   used = raw_bytes;
-  std::memcpy(room.data(), values.data(), raw_bytes);
+  std::memcpy(out.data(), values.data(), raw_bytes);
   return chunk_kind::raw;
 }
 
-// Returns the digest of the values that `encoded` decodes to. `room` is working memory for the values of one chunk.
+// Returns the digest of the values that `encoded` decodes to. `scratch` is working memory for the values of one chunk.
 // Returns 0 if the codec cannot decode what it has encoded.
 template <codec C>
 uint64_t digest_of_decoded(const C& codec, chunk_kind kind, span<const value_t<C>> values, const_bytes encoded,
-                           value_t<C>* room) noexcept {
+                           value_t<C>* scratch) noexcept {
   if (!is_lossy<C> || kind != chunk_kind::encoded) return checksum(tuck::as_bytes(values));
-  const span<value_t<C>> restored(room, values.size());
+  const span<value_t<C>> restored(scratch, values.size());
   return codec.decode_chunk(encoded, restored) == status::ok ? checksum(tuck::as_bytes(restored)) : 0;
 }
 
@@ -60,22 +60,22 @@ class offset_line {
  public:
   offset_line(uint64_t first_offset, unsigned threads) noexcept : waits_(threads > 1), end_(first_offset) {}
 
-  // Waits until all chunks before `first` have their offsets, then takes `size` bytes for the chunks [first, last).
-  uint64_t take(uint64_t first, uint64_t last, uint64_t size) noexcept {
+  // Waits until all chunks before `first` have their offsets, then reserves `size` bytes for the chunks [first, last).
+  uint64_t reserve(uint64_t first, uint64_t last, uint64_t size) noexcept {
     if (!waits_) return std::exchange(end_, end_ + size);
-    for (uint64_t turn; (turn = turn_.load(std::memory_order_acquire)) != first;)
-      turn_.wait(turn, std::memory_order_acquire);
+    for (uint64_t next; (next = next_.load(std::memory_order_acquire)) != first;)
+      next_.wait(next, std::memory_order_acquire);
     const uint64_t offset = end_;
     end_ += size;
-    turn_.store(last, std::memory_order_release);
-    turn_.notify_all();
+    next_.store(last, std::memory_order_release);
+    next_.notify_all();
     return offset;
   }
   uint64_t end() const noexcept { return end_; }
 
  private:
   bool waits_;
-  std::atomic<uint64_t> turn_{0};
+  std::atomic<uint64_t> next_{0};
   uint64_t end_;
 };
 
@@ -116,13 +116,14 @@ status prepare(const C& codec, span<const value_t<C>> values, const execution& h
   }
 }
 
-// The source of the values that `encode` reads. `take` returns the values of a chunk, and may use its last argument as
-// memory for them. base_of returns those of the base. This source reads a tensor; host_delta.hpp has that of a delta.
+// The source of the values that `encode` reads. `values_of` returns the values of a chunk, and may use its last
+// argument as memory for them. base_of returns those of the base. This source reads a tensor; host_delta.hpp has that
+// of a delta.
 template <class T> struct plain_chunks {
   static constexpr uint32_t flags = 0;                           // of the frame
   static constexpr uint64_t base_digest = 0, result_digest = 0;  // with flag_delta
 
-  static span<const T> take(span<const T> chunk, uint64_t, uint64_t, T*) noexcept { return chunk; }
+  static span<const T> values_of(span<const T> chunk, uint64_t, uint64_t, T*) noexcept { return chunk; }
   static span<const T> base_of(uint64_t, uint64_t) noexcept { return {}; }
 };
 
@@ -144,9 +145,9 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   const unsigned align = header.alignment_log2;
   // max_chunk_bytes may be larger than the values of a chunk, but not larger than 4 * max_chunk_raw_bytes.
   const auto most = static_cast<uint32_t>(std::min<uint64_t>(header.chunk_values, values.size()));
-  const uint32_t room = codec.max_chunk_bytes(most), raw = most * uint32_t{sizeof(value_t<C>)};
-  if (room > 4 * max_chunk_raw_bytes) return outcome{.code = status::size_overflow};
-  const uint32_t slot = round_up_pow2(room > raw ? room : raw, align);
+  const uint32_t bound = codec.max_chunk_bytes(most), raw = most * uint32_t{sizeof(value_t<C>)};
+  if (bound > 4 * max_chunk_raw_bytes) return outcome{.code = status::size_overflow};
+  const uint32_t slot = round_up_pow2(bound > raw ? bound : raw, align);
   const uint64_t batch =
       std::clamp<uint64_t>(batch_bytes / std::max(slot, 1u), 1, std::clamp<uint64_t>(at.chunks, 1, batch_chunks));
   const unsigned threads = useful_threads(how.threads, at.chunks, batch);
@@ -174,8 +175,8 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
     uint64_t entries[batch_chunks];
     for (uint64_t i = first; i < last; ++i) {
       const uint64_t begins = i * header.chunk_values;
-      T* const values_room = restored.get() + (decodes ? worker * uint64_t{header.chunk_values} : 0);
-      const auto chunk = chunks.take(values.subspan(begins, values_in_chunk(header, i)), i, begins, values_room);
+      T* const scratch = restored.get() + (decodes ? worker * uint64_t{header.chunk_values} : 0);
+      const auto chunk = chunks.values_of(values.subspan(begins, values_in_chunk(header, i)), i, begins, scratch);
       uint32_t used = 0;
       const chunk_kind kind =
           detail::encode_chunk(codec, chunk, chunks.base_of(begins, chunk.size()), {end, slot}, used);
@@ -185,10 +186,10 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
       end += padded;
       if (writes && options.checksums)
         store_unaligned(frame.data() + at.checksums + 8 * i,
-                        digest_of_decoded(codec, kind, chunk, {end - padded, used}, values_room));
+                        digest_of_decoded(codec, kind, chunk, {end - padded, used}, scratch));
     }
     const auto size = static_cast<uint64_t>(end - begin);
-    const uint64_t offset = line.take(first, last, size);
+    const uint64_t offset = line.reserve(first, last, size);
     if (writes && offset + size <= frame.size()) {
       for (uint64_t i = first; i < last; ++i)
         store_unaligned(frame.data() + at.directory + 8 * i, entries[i - first] + (offset >> align));

@@ -22,8 +22,12 @@ struct alignas(16) scratch_head {
   uint32_t ticket;    // next chunk or slot to draw
   uint32_t done;      // blocks that have finished
   uint32_t epoch;     // of the running call
-  range_keys range;   // of the tensor, if its codec needs it; of a delta, the digests of its base and its result
+  range_keys range;   // of the tensor, if its codec needs it. Deltas have no range: see below
   uint64_t ready;     // of an item of a batch: a chunk_state with the epoch of the call that cleared this state
+
+  // The digests of a delta's base and of its result, where other frames have the range.
+  __device__ uint64_t& base_digest() { return range.lowest; }
+  __device__ uint64_t& result_digest() { return range.highest; }
 };
 /// Bytes of scratch that decoding a frame needs.
 inline constexpr uint64_t scratch_head_bytes = 64;
@@ -148,8 +152,8 @@ struct delta_digests {
   __device__ void clear_digests() { of_base.get() = of_result.get() = 0; }
   // Must come before finish_share.
   __device__ void publish(scratch_head& head) const {
-    device::atomic_add(&head.range.lowest, of_base.get());
-    if (of_result.get() != 0) device::atomic_add(&head.range.highest, of_result.get());
+    device::atomic_add(&head.base_digest(), of_base.get());
+    if (of_result.get() != 0) device::atomic_add(&head.result_digest(), of_result.get());
   }
 };
 struct no_digests {};

@@ -20,32 +20,33 @@ template <stream_resource R> class device_buffer {
   device_buffer() = default;
   /// Allocates `size` bytes, aligned to 256, in stream order on `stream`; nothing if `size` is 0. Throws what the
   /// resource throws.
-  device_buffer(R& resource, uint64_t size, stream_handle stream) : own_{&resource, stream} {
-    detail::require(cudaGetDevice(&own_.device));
-    if (size != 0) own_.memory = {static_cast<std::byte*>(allocate_from(resource, size, alignment, stream)), size};
+  device_buffer(R& resource, uint64_t size, stream_handle stream) : allocation_{&resource, stream} {
+    detail::require(cudaGetDevice(&allocation_.device));
+    if (size != 0)
+      allocation_.memory = {static_cast<std::byte*>(allocate_from(resource, size, alignment, stream)), size};
   }
   /// Takes over the memory; `other` becomes empty.
   device_buffer(device_buffer&& other) noexcept { *this = std::move(other); }
   /// Exchanges the memory with `other`, which then frees it when it is destroyed.
   device_buffer& operator=(device_buffer&& other) noexcept {
-    std::swap(own_, other.own_);
+    std::swap(allocation_, other.allocation_);
     return *this;
   }
   /// Frees the memory in stream order on stream().
   ~device_buffer() {
     if (all().data() == nullptr) return;
-    const detail::device_scope device(own_.device);  // the null stream is that of the current device
+    const detail::device_scope device(allocation_.device);  // the null stream is that of the current device
     deallocate_to(resource(), all().data(), all().size(), alignment, stream());
   }
 
-  bytes all() const noexcept { return own_.memory; }                     ///< the whole buffer
+  bytes all() const noexcept { return allocation_.memory; }              ///< the whole buffer
   scratch_span scratch() const noexcept { return scratch_span(all()); }  ///< the whole buffer as scratch
-  R& resource() const noexcept { return *own_.resource; }                ///< resource of a non-empty buffer
-  cudaStream_t stream() const noexcept { return own_.stream; }           ///< the stream on which it will be freed
-  int device() const noexcept { return own_.device; }                    ///< the device that has the buffer
+  R& resource() const noexcept { return *allocation_.resource; }         ///< resource of a non-empty buffer
+  cudaStream_t stream() const noexcept { return allocation_.stream; }    ///< the stream on which it will be freed
+  int device() const noexcept { return allocation_.device; }             ///< the device that has the buffer
   /// Changes the stream on which the memory will be freed. The caller must have made `stream` wait for the work on the
   /// previous stream.
-  void move_to(stream_handle stream) noexcept { own_.stream = stream; }
+  void move_to(stream_handle stream) noexcept { allocation_.stream = stream; }
 
  private:
   static constexpr size_t alignment = 256;
@@ -56,7 +57,7 @@ template <stream_resource R> class device_buffer {
     int device = 0;
     bytes memory = {};
   };
-  allocation own_;
+  allocation allocation_;
 };
 
 namespace detail {

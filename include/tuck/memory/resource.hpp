@@ -38,7 +38,7 @@ inline void require(cudaError_t e) {
 
 // Calls a CUDA function that frees or restores something, and repeats it once if it fails: CUDA may return the pending
 // error of an earlier call. A second failure is ignored. It is normal at process exit, when CUDA may already be gone.
-template <class Call> void give_back(const Call& call) noexcept {
+template <class Call> void release(const Call& call) noexcept {
   if (call() != cudaSuccess) static_cast<void>(call());
 }
 // Makes `device` the calling thread's current device during its lifetime.
@@ -53,7 +53,7 @@ class device_scope {
   device_scope(const device_scope&) = delete;
   device_scope& operator=(const device_scope&) = delete;
   ~device_scope() {
-    if (changed_) give_back([&] { return cudaSetDevice(before_); });
+    if (changed_) release([&] { return cudaSetDevice(before_); });
   }
   result entered() const noexcept { return from_cuda(error_); }
 
@@ -140,7 +140,7 @@ template <class Resource> class resource_calls {
   /// Frees memory in stream order on the legacy default stream and waits for it. Errors of waiting are ignored.
   void deallocate_sync(void* p, size_t size, size_t alignment = 256) noexcept {
     self().deallocate(cudaStreamLegacy, p, size, alignment);
-    detail::give_back([] { return cudaStreamSynchronize(cudaStreamLegacy); });
+    detail::release([] { return cudaStreamSynchronize(cudaStreamLegacy); });
   }
 
   // The interface of CCCL 3.0.
@@ -174,7 +174,7 @@ class async_resource : public resource_calls<async_resource> {
   }
   /// Frees `p` in stream order on `stream`. Errors are ignored.
   void deallocate(stream_handle stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
-    detail::give_back([&] { return cudaFreeAsync(p, stream); });
+    detail::release([&] { return cudaFreeAsync(p, stream); });
   }
   /// Returns true: memory of one object may be freed by any other.
   friend bool operator==(const async_resource&, const async_resource&) noexcept { return true; }
@@ -185,7 +185,7 @@ namespace detail {
 
 struct free_host {
   void operator()(std::byte* p) const noexcept {
-    detail::give_back([&] { return cudaFreeHost(p); });
+    detail::release([&] { return cudaFreeHost(p); });
   }
 };
 using host_memory = std::unique_ptr<std::byte, free_host>;
@@ -219,7 +219,7 @@ class pinned_resource : public resource_calls<pinned_resource> {
   }
   /// Waits for `stream`, then frees `p`. Errors are ignored.
   void deallocate(stream_handle stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
-    detail::give_back([&] { return cudaStreamSynchronize(stream); });
+    detail::release([&] { return cudaStreamSynchronize(stream); });
     detail::free_host{}(static_cast<std::byte*>(p));
   }
   /// Returns true: memory of one object may be freed by any other.
@@ -238,10 +238,10 @@ class resource_ref : public resource_calls<resource_ref> {
     requires(!std::same_as<R, resource_ref>)
   resource_ref(R& resource) noexcept
       : resource_(const_cast<std::remove_const_t<R>*>(&resource)),
-        take_([](void* r, size_t size, size_t alignment, cudaStream_t stream) {
+        allocate_([](void* r, size_t size, size_t alignment, cudaStream_t stream) {
           return tuck::allocate_from(*static_cast<R*>(r), size, alignment, stream);
         }),
-        give_([](void* r, void* p, size_t size, size_t alignment, cudaStream_t stream) noexcept {
+        deallocate_([](void* r, void* p, size_t size, size_t alignment, cudaStream_t stream) noexcept {
           tuck::deallocate_to(*static_cast<R*>(r), p, size, alignment, stream);
         }) {}
 
@@ -252,11 +252,11 @@ class resource_ref : public resource_calls<resource_ref> {
 
   /// Allocates from the resource in stream order on `stream`. Throws what the resource throws.
   void* allocate(stream_handle stream, size_t size, size_t alignment = 256) {
-    return take_(resource_, size, alignment, stream);
+    return allocate_(resource_, size, alignment, stream);
   }
   /// Gives memory back to the resource in stream order on `stream`.
   void deallocate(stream_handle stream, void* p, size_t size, size_t alignment = 256) noexcept {
-    give_(resource_, p, size, alignment, stream);
+    deallocate_(resource_, p, size, alignment, stream);
   }
 
   /// Returns whether both refer to the same object.
@@ -264,8 +264,8 @@ class resource_ref : public resource_calls<resource_ref> {
 
  private:
   void* resource_;
-  void* (*take_)(void*, size_t, size_t, cudaStream_t);
-  void (*give_)(void*, void*, size_t, size_t, cudaStream_t) noexcept;
+  void* (*allocate_)(void*, size_t, size_t, cudaStream_t);
+  void (*deallocate_)(void*, void*, size_t, size_t, cudaStream_t) noexcept;
 };
 static_assert(stream_resource<resource_ref>);
 

@@ -1,4 +1,4 @@
-// Bookkeeping of free extents in a range of bytes. Extents are taken and given back in any order; adjacent free extents
+// Bookkeeping of free extents in a range of bytes. Extents are allocated and freed in any order; adjacent free extents
 // are merged. The bytes themselves are never accessed.
 #pragma once
 
@@ -22,7 +22,7 @@ struct extent {
 };
 
 /// A best-fit allocator of extents. Not thread-safe. Complexity: each call is linear in the number of free extents.
-/// give_back must not fail, so `take` allocates the memory that its give_back may need.
+/// `deallocate` must not fail, so `allocate` reserves the memory that it may need.
 class free_extents {
  public:
   /// Starts with [0, size) free.
@@ -30,40 +30,40 @@ class free_extents {
     if (size != 0) free_.push_back({0, size});
   }
 
-  /// Takes the first `size` > 0 bytes of the smallest free extent that is large enough. Among equal extents it takes
-  /// the first.
+  /// Allocates the first `size` > 0 bytes of the smallest free extent that is large enough: of equal extents, of the
+  /// first.
   /// @return false if there is no such extent. Throws std::bad_alloc without effect.
-  bool take(uint64_t size, extent& taken) {
+  bool allocate(uint64_t size, extent& allocated) {
     size_t best = free_.size();
     for (size_t i = 0; i < free_.size(); ++i)
       if (free_[i].size >= size && (best == free_.size() || free_[i].size < free_[best].size)) best = i;
     if (best == free_.size()) return false;
-    take_from(best, size, taken);
+    carve(best, size, allocated);
     return true;
   }
 
-  /// Takes the whole largest free extent. Among equal extents it takes the first.
+  /// Allocates the whole largest free extent: of equal extents, the first.
   /// @return false if it has fewer than `least` bytes. Throws std::bad_alloc without effect.
-  bool take_largest(uint64_t least, extent& taken) {
+  bool allocate_largest(uint64_t least, extent& allocated) {
     const auto found = find_largest();
     if (found == free_.end() || found->size < least) return false;
-    take_from(static_cast<size_t>(found - free_.begin()), found->size, taken);
+    carve(static_cast<size_t>(found - free_.begin()), found->size, allocated);
     return true;
   }
 
-  /// Prepares for another give_back. Needed if a taken extent will be given back in parts. Throws std::bad_alloc
-  /// without effect.
+  /// Prepares for another call of deallocate. Needed if an extent will be freed in parts. Throws std::bad_alloc without
+  /// effect.
   void expect() {
     const size_t most = free_.size() + expected_ + 1;
     if (most > free_.capacity()) free_.reserve(2 * most);
     ++expected_;
   }
-  /// Cancels one expected give_back.
+  /// Cancels one expected call of deallocate.
   void forget() noexcept { --expected_; }
 
-  /// Frees an extent that was taken, or, after expect, a part of it. For an empty extent only one expected give_back is
-  /// used up.
-  void give_back(extent e) noexcept {
+  /// Frees an allocated extent, or, after expect, a part of it. With an empty extent it only counts as an expected
+  /// call.
+  void deallocate(extent e) noexcept {
     --expected_;
     if (e.size == 0) return;
     auto at = std::upper_bound(free_.begin(), free_.end(), e, [](extent a, extent b) { return a.begin < b.begin; });
@@ -79,9 +79,9 @@ class free_extents {
   std::vector<extent>::const_iterator find_largest() const noexcept {
     return std::max_element(free_.begin(), free_.end(), [](extent a, extent b) { return a.size < b.size; });
   }
-  void take_from(size_t i, uint64_t size, extent& taken) {
+  void carve(size_t i, uint64_t size, extent& allocated) {
     expect();
-    taken = {free_[i].begin, size};
+    allocated = {free_[i].begin, size};
     free_[i] = {free_[i].begin + size, free_[i].size - size};
     if (free_[i].size == 0) free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(i));
   }
@@ -93,7 +93,7 @@ class free_extents {
   }
 
   std::vector<extent> free_;  // in their order, with capacity for the expected ones
-  size_t expected_ = 0;       // extents that may be given back
+  size_t expected_ = 0;       // calls of deallocate that may come
 };
 
 }  // namespace tuck::inline TUCK_ABI

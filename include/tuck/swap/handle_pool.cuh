@@ -33,7 +33,7 @@ class swap_scope : public device_scope {
       : device_scope(device), changed_(cudaThreadExchangeStreamCaptureMode(&before_) == cudaSuccess) {}
   ~swap_scope() {
     if (!changed_) return;
-    give_back([&] {
+    release([&] {
       auto mode = before_;
       return cudaThreadExchangeStreamCaptureMode(&mode);
     });
@@ -52,7 +52,7 @@ class owned {
   owned(const owned&) = delete;
   owned& operator=(const owned&) = delete;
   ~owned() {
-    give_back([&] { return destroy(handle_); });
+    release([&] { return destroy(handle_); });
   }
   operator Handle() const noexcept { return handle_; }
 
@@ -74,12 +74,12 @@ class signal_pool {
  public:
   using handle = std::shared_ptr<signal>;
 
-  // Reports per allocation. The constructor makes the first allocation, take makes others when all are in use.
+  // Reports per allocation. The constructor makes the first allocation, acquire makes others when all are in use.
   static constexpr size_t slab_reports = 1024;
 
   signal_pool() { add_slab(); }
 
-  handle take() {
+  handle acquire() {
     std::unique_lock lock(spare_->mutex);
     if (spare_->signals.empty()) make_one();
     std::unique_ptr<signal> one = std::move(spare_->signals.back());

@@ -126,7 +126,7 @@ class host_encoder {
            std::unique_lock<std::mutex>& lock) {
     if (pinned_pool::round_up(frame.size()) >= values->range.size) return;
     auto to = std::make_shared<pool_extent>(pool_);
-    const bool elsewhere = pool_.take(frame.size(), to->range);
+    const bool elsewhere = pool_.allocate(frame.size(), to->range);
     if (!elsewhere) {
       if (values.use_count() != 2) return;  // an operation that reads them is a third owner
       pool_.shrink(values->range, frame.size());

@@ -21,7 +21,7 @@ struct pool_extent {
   pool_extent(const pool_extent&) = delete;
   pool_extent& operator=(const pool_extent&) = delete;
   ~pool_extent() {
-    if (range.size != 0) pool->give_back(range);
+    if (range.size != 0) pool->deallocate(range);
   }
 };
 

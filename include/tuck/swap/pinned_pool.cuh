@@ -1,7 +1,7 @@
 // A bounded pool of pinned host memory for offloaded tensors, allocated once.
 //
-// If a size is known, `take` returns an extent. The size of a frame is unknown while an encode kernel writes it. Such
-// frames are appended to a *run*: the largest free extent, whose fill level is in device memory (`append` in
+// If a size is known, `allocate` returns an extent. The size of a frame is unknown while an encode kernel writes it.
+// Such frames are appended to a *run*: the largest free extent, whose fill level is in device memory (`append` in
 // frame/device.cuh). The host reserves the worst case of each frame, so that each frame fits into the run. When the
 // device has reported the size of a frame, `settle` replaces the reservation by the size of the frame.
 //
@@ -45,38 +45,38 @@ class pinned_pool {
     return size > ~uint64_t{0} - unit ? ~uint64_t{0} / unit * unit : (size + unit - 1) / unit * unit;
   }
 
-  /// Takes an extent of `size` bytes, rounded up to whole units. 0 bytes give an empty extent.
+  /// Allocates an extent of `size` bytes, rounded up to whole units. With 0 bytes the extent is empty.
   /// @return false if no free extent is large enough. Throws std::bad_alloc without effect.
-  bool take(uint64_t size, extent& taken) {
+  bool allocate(uint64_t size, extent& allocated) {
     size = round_up(size);
     if (size == 0) {
-      taken = {};
+      allocated = {};
       return true;
     }
-    if (!free_.take(size, taken) && !take_from_run(size, taken)) return false;
+    if (!free_.allocate(size, allocated) && !allocate_from_run(size, allocated)) return false;
     hold(size);
     return true;
   }
-  /// Returns an extent from take or settle to the pool.
-  void give_back(extent e) noexcept {
+  /// Returns an extent from allocate or settle to the pool.
+  void deallocate(extent e) noexcept {
     if (e.size == 0) return;
     held_ -= e.size;
-    free_.give_back(e);
+    free_.deallocate(e);
     if (held_ == 0 && reserved_ == 0 && open_ != nullptr) close();
   }
   /// Keeps only the first `size` bytes of an extent, rounded up to whole units. Throws std::bad_alloc without effect.
   void shrink(extent& e, uint64_t size) {
-    const uint64_t kept = round_up(size);
-    if (kept == e.size) return;
+    const uint64_t needed = round_up(size);
+    if (needed == e.size) return;
     free_.expect();
-    free_.give_back({e.begin + kept, e.size - kept});
-    held_ -= e.size - kept;
-    e.size = kept;
+    free_.deallocate({e.begin + needed, e.size - needed});
+    held_ -= e.size - needed;
+    e.size = needed;
   }
 
   /// An extent to which the device appends frames.
   struct run {
-    extent range;            ///< the extent; take may shorten it at its end
+    extent range;            ///< the extent; allocate may shorten it at its end
     uint64_t known = 0;      ///< bytes occupied by frames whose size is known
     uint64_t reserved = 0;   ///< worst-case bytes of frames in progress
     unsigned under_way = 0;  ///< number of frames in progress
@@ -100,7 +100,7 @@ class pinned_pool {
     if (open_ == nullptr || open_->left() < most) {
       if (open_ != nullptr && open_->under_way == 0) close();
       auto next = std::make_shared<run>();
-      if (!free_.take_largest(most, next->range)) return false;
+      if (!free_.allocate_largest(most, next->range)) return false;
       if (open_ != nullptr) close();
       open_ = std::move(next);
     }
@@ -114,7 +114,7 @@ class pinned_pool {
   /// Replaces the oldest reservation of its run by the extent that the frame occupies.
   /// @param offset of the frame in the run's range, in bytes, as the device reported it
   /// @param size of the frame in bytes; 0: there is no frame
-  /// @return the extent of the frame, to be given back later; empty if `size` is 0
+  /// @return the extent of the frame, to be deallocated later; empty if `size` is 0
   extent settle(reservation& p, uint64_t offset, uint64_t size) noexcept {
     run& r = *p.in;
     size = round_up(size);
@@ -126,7 +126,7 @@ class pinned_pool {
     else
       free_.forget();
     const extent placed{r.range.begin + offset, size};
-    if (r.closed && r.under_way == 0) give_back_rest(r);
+    if (r.closed && r.under_way == 0) deallocate_rest(r);
     hold(size);
     p = {};
     return size == 0 ? extent{} : placed;
@@ -147,17 +147,17 @@ class pinned_pool {
   }
 
  private:
-  // Takes from the open run. While frames are in progress, takes from the end of its range, which they cannot reach.
-  bool take_from_run(uint64_t size, extent& taken) {
+  // Allocates in the open run. While frames are in progress, at the end of its range, which they cannot reach.
+  bool allocate_from_run(uint64_t size, extent& allocated) {
     if (open_ == nullptr) return false;
     if (open_->under_way == 0) {
       close();
-      return free_.take(size, taken);
+      return free_.allocate(size, allocated);
     }
     if (open_->left() < size) return false;
     free_.expect();
     open_->range.size -= size;
-    taken = {open_->range.end(), size};
+    allocated = {open_->range.end(), size};
     return true;
   }
   void hold(uint64_t size) noexcept {
@@ -166,10 +166,10 @@ class pinned_pool {
   }
   void close() noexcept {
     open_->closed = true;
-    if (open_->under_way == 0) give_back_rest(*open_);
+    if (open_->under_way == 0) deallocate_rest(*open_);
     open_ = nullptr;
   }
-  void give_back_rest(run& r) noexcept { free_.give_back({r.range.begin + r.known, r.range.size - r.known}); }
+  void deallocate_rest(run& r) noexcept { free_.deallocate({r.range.begin + r.known, r.range.size - r.known}); }
 
   uint64_t capacity_;
   free_extents free_;

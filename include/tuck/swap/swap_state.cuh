@@ -33,7 +33,7 @@ class swap_state final : public swap_backend {
   const swap_options& options() const noexcept override { return options_; }
   pool_statistics statistics() override {
     const std::lock_guard lock(mutex_);
-    look_around();
+    try_reap();
     return pool_.statistics();
   }
 
@@ -121,7 +121,7 @@ class swap_state final : public swap_backend {
 
   outcome report(const tensor& t) override {
     const std::lock_guard lock(mutex_);
-    look_around();
+    try_reap();
     return t->at == offloaded_tensor::state::under_way ? outcome{.code = status::not_ready} : t->written;
   }
   bool is_kept(const tensor& t) override {
@@ -130,7 +130,7 @@ class swap_state final : public swap_backend {
   }
   uint64_t pool_bytes(const tensor& t) override {
     const std::lock_guard lock(mutex_);
-    look_around();
+    try_reap();
     return t->storage == nullptr ? 0 : t->storage->range.size;
   }
 
@@ -144,7 +144,7 @@ class swap_state final : public swap_backend {
     if (t->at != offloaded_tensor::state::under_way) t->storage = nullptr;
     t->fetched = {};
     t.reset();
-    look_around();
+    try_reap();
   }
 
   result poll() override {
@@ -161,7 +161,7 @@ class swap_state final : public swap_backend {
         const public_call now(*this);
         reap();
         for (const tensor& t : outgoing_) events.push_back(t->arrived);
-        for (const auto& [stream, given] : reading_) events.push_back(given.back().done);
+        for (const auto& [stream, operations] : reading_) events.push_back(operations.back().done);
       }
       if (events.empty()) break;
       for (const signal_pool::handle& e : events) require(cudaEventSynchronize(*e));
@@ -211,7 +211,7 @@ class swap_state final : public swap_backend {
   // -- progress of the device ---------------------------------------------------------------------------------------
 
   // Errors are ignored here: poll reports them.
-  void look_around() noexcept {
+  void try_reap() noexcept {
     const swap_scope device(options_.device);
     static_cast<void>(guarded([&] { reap(); }));
   }
@@ -227,11 +227,11 @@ class swap_state final : public swap_backend {
       settle(*outgoing_.front());
     // Operations of one consumer finish in order; consumers are independent of each other.
     for (auto consumer = reading_.begin(); consumer != reading_.end();) {
-      auto& given = consumer->second;
-      for (; !given.empty() && happened(given.front().done); given.pop_front())
-        if (const operation& op = given.front(); op.decodes && !op.done->report->frame)
+      auto& operations = consumer->second;
+      for (; !operations.empty() && happened(operations.front().done); operations.pop_front())
+        if (const operation& op = operations.front(); op.decodes && !op.done->report->frame)
           note(op.done->report->frame.code);
-      consumer = given.empty() ? reading_.erase(consumer) : std::next(consumer);
+      consumer = operations.empty() ? reading_.erase(consumer) : std::next(consumer);
     }
   }
 
@@ -259,18 +259,18 @@ class swap_state final : public swap_backend {
     t.storage = std::make_shared<pool_extent>(pool_);
     t.is_frame = is_frame(request);
     return t.is_frame ? pool_.reserve(request.most, t.reservation)
-                      : pool_.take(request.source.size(), t.storage->range);
+                      : pool_.allocate(request.source.size(), t.storage->range);
   }
 
   void keep(offloaded_tensor& t, cudaStream_t producer, status why) {
-    t.arrived = signals_.take();
+    t.arrived = signals_.acquire();
     require(cudaEventRecord(*t.arrived, producer));
     t.at = offloaded_tensor::state::kept;
     t.written = {t.source.size(), why, no_chunk};
   }
 
   void send(const tensor& t, const swap_request& request, cudaStream_t producer, bool& began) {
-    t->arrived = t->source_read = signals_.take();
+    t->arrived = t->source_read = signals_.acquire();
     if (t->is_frame) {
       *t->arrived->report = {{.code = status::not_ready}};
       if (scratch_.all().size() < request.scratch) {
@@ -306,7 +306,7 @@ class swap_state final : public swap_backend {
     std::byte* const from = staging.all().data();
     auto* const written = reinterpret_cast<outcome*>(from + capacity);
     encode({from, capacity}, {}, written);
-    t.source_read = signals_.take();
+    t.source_read = signals_.acquire();
     require(cudaEventRecord(*t.source_read, out_));
     require(
         copy_frame({from, nullptr, written, to.data(), to.size(), used(), report, copy_head()}, options_.limits, out_));
@@ -322,17 +322,17 @@ class swap_state final : public swap_backend {
 
   // Submits `work` to `stream` and records the returned event after it. If this fails, waits for the submitted work.
   template <class Work> signal_pool::handle tracked(operation op, cudaStream_t stream, const Work& work) {
-    if (op.done == nullptr) op.done = signals_.take();
+    if (op.done == nullptr) op.done = signals_.acquire();
     auto done = op.done;
-    auto& given = reading_[stream];
-    given.push_back(std::move(op));
+    auto& operations = reading_[stream];
+    operations.push_back(std::move(op));
     const result r = guarded([&] {
       work();
       require(cudaEventRecord(*done, stream));
     });
     if (r) return done;
     static_cast<void>(cudaStreamSynchronize(stream));
-    given.pop_back();
+    operations.pop_back();
     throw error(r);
   }
 
@@ -363,7 +363,7 @@ class swap_state final : public swap_backend {
   // Decodes or copies fetched bytes to the destination, and frees them.
   void restore(offloaded_tensor& t, bytes destination, cudaStream_t consumer) {
     fetched_bytes& from = t.fetched;
-    const operation op{.done = signals_.take(), .decodes = from.is_frame};
+    const operation op{.done = signals_.acquire(), .decodes = from.is_frame};
     op.done->report->frame = {.code = status::not_ready};
     tracked(op, consumer, [&] {
       require(cudaStreamWaitEvent(consumer, *from.arrived, 0));

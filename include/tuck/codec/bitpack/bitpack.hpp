@@ -47,9 +47,9 @@ template <element T> class bitpack {
   TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept { return count * uint32_t{sizeof(T)} - 1; }
 
 #if defined(TUCK_HOST)
-  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept {
+  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {
     const auto count = static_cast<uint32_t>(values.size());
-    return groups::encode(as_bytes(values).data(), count, predicts(), 0, limit(count), room.data());
+    return groups::encode(as_bytes(values).data(), count, predicts(), 0, limit(count), out.data());
   }
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
     const auto count = static_cast<uint32_t>(restored.size());

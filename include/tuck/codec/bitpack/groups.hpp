@@ -1,4 +1,4 @@
-// Groups of 32 integers, each stored in the form that needs the fewest bits. bitpack, quantize and exponents use this
+// Groups of 32 integers, each stored by the scheme that needs the fewest bits. bitpack, quantize and exponents use this
 // format.
 //
 // A chunk has n integers of 1, 2, 4 or 8 bytes in two's complement. The last group is padded with zeros. Offsets count
@@ -9,11 +9,11 @@
 //   u16 extra        bitpack: 0; quantize: number of exceptions, see quantize.hpp; exponents: the lowest of the
 //                    greatest integers of the non-zero groups
 //   u32 non_zero[]   bit g % 32 of non_zero[g / 32] is set if group g has a non-zero integer; bits past the end are 0
-//   u8  shape[]      of each non-zero group: width field:5, sparse:1, form:2; padded with zeros to a multiple of 4
+//   u8  shape[]      of each non-zero group: width field:5, sparse:1, scheme:2; padded with zeros to a multiple of 4
 //   u32 mask[]       of each sparse group: bit k is set if integer k is not 0
 //   u32 payload[]    the groups one after the other as a string of bits, lowest bit first, padded with zeros
 //
-//   form         payload of a group                                                       width
+//   scheme       payload of a group                                                       width
 //   0 plain      x                                 only if no x of the group is negative  field + 1
 //   1 centered   x + 2^(width - 1)                                                        field + 1
 //   2 based      base in base_bits, then x - base                                         field
@@ -28,7 +28,7 @@
 //
 // A sparse group is plain or centered, and its payload has only the non-zero integers.
 //
-// The encoder chooses the form with the fewest bits, including the mask. Ties prefer plain, then sparse plain, then
+// The encoder chooses the scheme with the fewest bits, including the mask. Ties prefer plain, then sparse plain, then
 // based, then difference; centered replaces plain if an x is negative. Only some encoders look for differences. A base
 // is the least x, except in exponents. base_bits is the most bits that a non-zero group would need for its base, or for
 // what it stores in place of it. first_bits is the most bits for a first x, or 0 if the encoder does not look for
@@ -36,7 +36,7 @@
 //
 // Decoders reject chunks whose parts do not add up to their size, bits of non_zero[] past the end, other sparse groups,
 // and widths, first_bits and base_bits above the caller's limit. They ignore padding and integers past the end, and
-// accept groups whose form is not the smallest. Arithmetic is modulo 2^32, or 2^64 for 8-byte integers. Results are
+// accept groups whose scheme is not the smallest. Arithmetic is modulo 2^32, or 2^64 for 8-byte integers. Results are
 // truncated to the size of the integer.
 #pragma once
 
@@ -75,26 +75,26 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     return Unsigned ? static_cast<word>(anchor) - least : zigzag(anchor);
   }
 
-  // -- forms ---------------------------------------------------------------------------------------------------------
+  // -- schemes --------------------------------------------------------------------------------------------------------
 
-  enum form : uint32_t { plain = 0, centered = 1, based = 2, difference = 3 };
+  enum scheme : uint32_t { plain = 0, centered = 1, based = 2, difference = 3 };
 
   struct shape {
     uint8_t byte = 0;
 
     static constexpr uint32_t sparse_bit = 0x20;
 
-    TUCK_HD constexpr uint32_t form() const noexcept { return byte >> 6; }
+    TUCK_HD constexpr uint32_t scheme() const noexcept { return byte >> 6; }
     TUCK_HD constexpr bool is_sparse() const noexcept { return (byte & sparse_bit) != 0; }
-    TUCK_HD constexpr bool is_difference() const noexcept { return form() == difference; }
-    TUCK_HD constexpr uint32_t width() const noexcept { return ((byte & 31u) + (form() < based ? 1 : 0)) * unit; }
+    TUCK_HD constexpr bool is_difference() const noexcept { return scheme() == difference; }
+    TUCK_HD constexpr uint32_t width() const noexcept { return ((byte & 31u) + (scheme() < based ? 1 : 0)) * unit; }
 
     TUCK_HD constexpr bool is_sound(uint32_t max_width) const noexcept {
-      return width() <= max_width && (form() < based || !is_sparse());
+      return width() <= max_width && (scheme() < based || !is_sparse());
     }
     // Returns the bits before the integers: of the base or of the first integer.
     TUCK_HD constexpr uint32_t lead_bits(uint32_t first_bits, uint32_t base_bits) const noexcept {
-      return form() == difference ? first_bits : form() == based ? base_bits : 0;
+      return scheme() == difference ? first_bits : scheme() == based ? base_bits : 0;
     }
     // Returns the bits of the payload of a group with `non_zeros` non-zero integers.
     TUCK_HD constexpr uint32_t payload_bits(uint32_t non_zeros, uint32_t first_bits,
@@ -106,10 +106,10 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     }
     // Returns what is added to each integer of the payload. `lead` is stored before them.
     TUCK_HD constexpr word base(word lead, word least) const noexcept {
-      return form() == centered            ? word{0} - (word{1} << (width() - 1))
-             : form() == plain             ? 0
-             : Unsigned && form() == based ? lead + least - ((word{1} << width()) - 1)
-                                           : unzigzag(lead);
+      return scheme() == centered            ? word{0} - (word{1} << (width() - 1))
+             : scheme() == plain             ? 0
+             : Unsigned && scheme() == based ? lead + least - ((word{1} << width()) - 1)
+                                             : unzigzag(lead);
     }
   };
 

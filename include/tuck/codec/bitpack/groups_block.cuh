@@ -93,7 +93,7 @@ class block_groups {
       if (mine.non_zeros == 0) continue;
       const shape coding =
           layout::choose(of_group[r], popcount(of_group[r].non_zeros), first_bits, base_bits, differences).coding;
-      mine.form = coding.byte;
+      mine.shape_byte = coding.byte;
       mine.base = coding.base(
           coding.is_difference() ? zigzag(of_group[r].first) : layout::base_lead(of_group[r].anchor(), least_end),
           least_end);
@@ -138,7 +138,7 @@ class block_groups {
       if constexpr (team > 1) last = device::shfl_up(static_cast<word>(integer(own[quads - 1], in_quad - 1)), 1u);
       if (mine.non_zeros != 0) {
         if (rank() == 0) {
-          to[temp_.at.shapes + (groups & 0xffffu)] = static_cast<std::byte>(mine.form);
+          to[temp_.at.shapes + (groups & 0xffffu)] = static_cast<std::byte>(mine.shape_byte);
           if (mine.is_sparse()) words[temp_.at.masks / 4 + (groups >> 16)] = mine.non_zeros;
         }
         put_integers(words, mine, own + r * quads, last, bit);
@@ -156,13 +156,13 @@ class block_groups {
 
  private:
   struct own_group {
-    uint32_t non_zeros;  // one bit per integer
-    uint32_t form;       // the byte of the shape
-    word base;           // or the first integer
+    uint32_t non_zeros;   // one bit per integer
+    uint32_t shape_byte;  // the byte of the shape
+    word base;            // or the first integer
 
-    __device__ shape as_shape() const { return {static_cast<uint8_t>(form)}; }
+    __device__ shape as_shape() const { return {static_cast<uint8_t>(shape_byte)}; }
     __device__ bool is_sparse() const { return as_shape().is_sparse(); }
-    __device__ bool is_difference() const { return !Unsigned && form >= layout::difference << 6; }
+    __device__ bool is_difference() const { return !Unsigned && shape_byte >= layout::difference << 6; }
     __device__ uint32_t counts(uint32_t first_bits, uint32_t base_bits) const {  // packed as in measure
       return (is_sparse() ? 1u << 24 | 1u << 16 : 1u << 16) +
              as_shape().payload_bits(popcount(non_zeros), first_bits, base_bits);
@@ -318,7 +318,7 @@ class block_groups {
         width <= 4 ? detail::put_bytes<8, 4 * quads>(out, own, width, mine.base)
                    : detail::put_bytes<4, 4 * quads>(out, own, width, mine.base);
     } else if constexpr (in_pairs)
-      detail::put_pairs<4 * quads>(out, own, {static_cast<uint8_t>(mine.form)}, mine.base, last, rank() == 0);
+      detail::put_pairs<4 * quads>(out, own, {static_cast<uint8_t>(mine.shape_byte)}, mine.base, last, rank() == 0);
     else if (width > 32)
       put_all<word, 1>(out, mine, own, last);
     else if (width > 16)
@@ -335,10 +335,10 @@ class block_groups {
                                  word before) {
     const bool sparse = mine.is_sparse(), difference = mine.is_difference();
     const U base = difference ? 0 : static_cast<U>(mine.base);
-    const uint32_t width = mine.as_shape().width(), room = width - 1 < 31 ? 1u << width : 0;
+    const uint32_t width = mine.as_shape().width(), radix = width - 1 < 31 ? 1u << width : 0;
     uint32_t bases = static_cast<uint32_t>(base);  // in the field of each integer
 #pragma unroll
-    for (uint32_t k = 1; k < Together; ++k) bases = bases * room + static_cast<uint32_t>(base);
+    for (uint32_t k = 1; k < Together; ++k) bases = bases * radix + static_cast<uint32_t>(base);
     U last = static_cast<U>(before);
 #pragma unroll
     for (uint32_t q = 0; q < quads; ++q) {
@@ -366,15 +366,15 @@ class block_groups {
           uint32_t piece = 0, bits = 0;
 #pragma unroll
           for (uint32_t k = Together; k-- > 0;)
-            device::join_if_not_zero(x[i + k], x[i + k] - base, piece, bits, room, width);
+            device::join_if_not_zero(x[i + k], x[i + k] - base, piece, bits, radix, width);
           out.put(piece, bits);
         } else {
           uint32_t piece = x[i + Together - 1];
 #pragma unroll
-          for (uint32_t k = Together - 1; k-- > 0;) piece = piece * room + x[i + k];
+          for (uint32_t k = Together - 1; k-- > 0;) piece = piece * radix + x[i + k];
           piece -= bases;
-          const uint32_t kept = Together == 1 ? piece : piece >> skipped;  // of a single integer: all bits or none
-          i == 0 ? out.put(kept, Together * width - skipped) : out.put(piece, Together * width);
+          const uint32_t rest = Together == 1 ? piece : piece >> skipped;  // of a single integer: all bits or none
+          i == 0 ? out.put(rest, Together * width - skipped) : out.put(piece, Together * width);
         }
       }
     }

@@ -28,13 +28,19 @@ class block_group_reader {
   static constexpr uint32_t in_lane = tile::lane_values;                      // integers per 16 bytes of output
   static_assert(!Unsigned || Bytes == 1);
 
-  // How to read the integers of a group. If all are bytes in the payload, base and field (the ones of the width) are
-  // repeated four times in a word.
+  // How to read the integers of a group. If all are bytes in the payload, base and field() are repeated four times in a
+  // word.
   struct alignas(Bytes == 8 ? 8 : 16) entry {
     word base;     // added to each integer, `zero` included. Difference groups: zigzag of the first integer
     uint32_t bit;  // offset of the integers in the payload
     uint32_t width_and_flags;
-    uint32_t there_or_field;  // one bit per integer: is it in the payload? Bytes that are all present: the field
+    uint32_t mask;
+
+    // Returns one bit per integer, from integer `first` on: whether it is in the payload. Not if `not_all` is 0 and
+    // integers are bytes.
+    __device__ uint32_t present(uint32_t first = 0) const { return mask >> first; }
+    // Returns the ones of the width, of bytes that are all present.
+    __device__ uint32_t field() const { return mask; }
   };
   // width_and_flags. `wide`: a width over 8, of bytes over 4. The flags ascend, so comparing tells the widest of rows:
   //
@@ -73,7 +79,7 @@ class block_group_reader {
     if (size < masks) return false;
     bad |= (groups % 32 != 0) & (non_zero(words - 1) >> groups % 32 != 0);
     own_groups own;
-    if (takes_part()) {
+    if (has_groups()) {
       find_shapes(own, words, shapes);
     } else {
       of_warps::set(temp_.sparse, 0);
@@ -83,7 +89,7 @@ class block_group_reader {
     const uint32_t sparse_of_warp = of_warps::get(temp_.sparse);
     const uint32_t sparse_groups = device::warp_sum(sparse_of_warp);
     if (size < masks + 4 * sparse_groups) return false;
-    if (takes_part()) find_sizes(own, masks / 4 + of_warps::sum_before(sparse_of_warp), max_width);
+    if (has_groups()) find_sizes(own, masks / 4 + of_warps::sum_before(sparse_of_warp), max_width);
     device::sync_block();
     const uint32_t bits_of_warp = of_warps::get(temp_.bits);
     const uint32_t payload_bits = device::warp_sum(bits_of_warp);
@@ -93,7 +99,7 @@ class block_group_reader {
       temp_.payload = at.payload;
       temp_.end = at.end;
     }
-    if (takes_part()) put_entries(own, at.payload, of_warps::sum_before(bits_of_warp));
+    if (has_groups()) put_entries(own, at.payload, of_warps::sum_before(bits_of_warp));
     device::sync_block();
     return true;
   }
@@ -158,7 +164,7 @@ class block_group_reader {
     return device::lane_id() < words ? non_zero(device::lane_id()) : 0;
   }
   // Returns whether this warp has groups.
-  __device__ static bool takes_part() { return device::warp_id() * (device::warp_size * each) < most_groups; }
+  __device__ static bool has_groups() { return device::warp_id() * (device::warp_size * each) < most_groups; }
 
   __device__ void find_shapes(own_groups& own, uint32_t words, uint32_t shapes) {
     const uint32_t first = threadIdx.x * each, w = first / 32, bits = w < words ? non_zero(w) : 0;
@@ -285,9 +291,9 @@ class block_group_reader {
       const entry own = SomeAbsent ? in_full(e[r]) : e[r];
       word x[in_lane];
       if constexpr (Together == 4)
-        take_small<SomeAbsent>(x, payload, own, column);
+        unpack_small<SomeAbsent>(x, payload, own, column);
       else
-        take_large<Together, SomeAbsent>(x, payload, own, column);
+        unpack_large<Together, SomeAbsent>(x, payload, own, column);
       if (SomeAbsent && any_differences) sum_differences(x, own.base, (own.width_and_flags & differences) != 0);
       if constexpr (Unsigned)
         rows[r] = row(at, detail::bytes_of(x).w);
@@ -298,23 +304,23 @@ class block_group_reader {
 
   // Reads integers of at most 8 bits, four at once.
   template <bool SomeAbsent>
-  __device__ void take_small(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) const {
+  __device__ void unpack_small(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) const {
     const uint32_t width = e.width_and_flags & 255, fields = (0x01010101u << width) - 0x01010101u,
-                   present = e.there_or_field >> column;
-    const uint32_t first = e.bit + (SomeAbsent ? popcount(e.there_or_field & low_mask(column)) : column) * width;
+                   present = e.present(column);
+    const uint32_t first = e.bit + (SomeAbsent ? popcount(e.present() & low_mask(column)) : column) * width;
     const uint32_t absent = device::byte_perm(zero_ - e.base, 0, 0);  // added to the base, it gives `zero`
     detail::unrolled<in_lane / 4>([&]<int Window>() {
       constexpr uint32_t i = 4 * Window;
       uint32_t four[1];
-      detail::take_bytes<4>(four, payload, first + (SomeAbsent ? popcount(present & low_mask(i)) : i) * width, 0, width,
-                            fields, 0);
+      detail::unpack_bytes<4>(four, payload, first + (SomeAbsent ? popcount(present & low_mask(i)) : i) * width, 0,
+                              width, fields, 0);
       if (SomeAbsent)
         four[0] = device::byte_perm(four[0], absent, device::shared_words(temp_.selectors).of<i, 4>(present));
       detail::unrolled<4>([&]<int K>() { x[i + K] = device::dot4<1u << 8 * K>(four[0], e.base); });
     });
   }
   // Returns byte_perm selectors for the presence bits of four bytes. They move the bytes that are present from the
-  // front to their places, and select the second operand elsewhere.
+  // front to their positions, and select the second operand elsewhere.
   __device__ static uint32_t selectors_of(uint32_t bits) {
     const uint32_t ones = (bits & 1) | (bits & 2) << 3 | (bits & 4) << 6 | (bits & 8) << 9;  // a nibble each
     return ones * (0x1110 - 4) + 0x4444;  // the number of ones before a nibble, plus 4 if it is not one
@@ -327,16 +333,16 @@ class block_group_reader {
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
       uint32_t words[detail::bytes_words<in_lane>];
-      detail::take_bytes<Together>(words, payload, e[r].bit, first % group, e[r].width_and_flags & 255,
-                                   e[r].there_or_field, static_cast<uint32_t>(e[r].base));
+      detail::unpack_bytes<Together>(words, payload, e[r].bit, first % group, e[r].width_and_flags & 255, e[r].field(),
+                                     static_cast<uint32_t>(e[r].base));
       rows[r] = row(first + static_cast<uint32_t>(r) * tile::row_values, words);
     }
   }
   // Reads integers of any width.
   template <uint32_t Together, bool SomeAbsent>
-  __device__ void take_large(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) const {
-    const uint32_t width = e.width_and_flags & 255, present = e.there_or_field >> column;
-    const uint32_t bit = e.bit + (SomeAbsent ? popcount(e.there_or_field & low_mask(column)) : column) * width;
+  __device__ void unpack_large(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) const {
+    const uint32_t width = e.width_and_flags & 255, present = e.present(column);
+    const uint32_t bit = e.bit + (SomeAbsent ? popcount(e.present() & low_mask(column)) : column) * width;
     if constexpr (Bytes == 8) {
       x[0] = (present & 1) != 0 ? device::shared_bits<word>(payload, bit, width) + e.base : zero_;
       x[1] =
@@ -349,7 +355,7 @@ class block_group_reader {
         uint32_t bits = device::shared_window(payload, bit + before * width);
         detail::unrolled<Together>([&]<int I>() {
           if constexpr (SomeAbsent) {
-            x[i + I] = device::take_if<1u << (i + I)>(present, bits, field, width, e.base, zero_);
+            x[i + I] = device::unpack_if<1u << (i + I)>(present, bits, field, width, e.base, zero_);
           } else {
             x[i + I] = (bits & field) + e.base;
             bits >>= width;

@@ -71,8 +71,8 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     if (groups > layout::max_groups) return incompressible;
     uint32_t non_zeros[layout::max_groups];
     loops::template masks_of<ones::non_zeros, Bytes>(integers, count, reinterpret_cast<std::byte*>(non_zeros));
-    alignas(summary) std::byte room[sizeof(summary) * layout::max_groups];  // uninitialized for groups of zeros
-    auto* const of_group = reinterpret_cast<summary*>(room);
+    alignas(summary) std::byte storage[sizeof(summary) * layout::max_groups];  // uninitialized for groups of zeros
+    auto* const of_group = reinterpret_cast<summary*>(storage);
     bits padded[group + 1];
     const auto [first_bits, base_bits, least] = summarize_all<Cpu>(integers, count, differences, non_zeros, of_group);
     if (Unsigned) extra = static_cast<uint32_t>(least);
@@ -114,9 +114,9 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
       if (coding.is_sparse()) {
         store_unaligned(next_mask, non_zeros[g]);
         next_mask += 4;
-        const uint32_t kept = Cpu::popcount(non_zeros[g]);
-        put_group<Cpu>(payload, next, kept, of_group[g], coding, first_bits, base_bits, least);
-        next += kept * Bytes;
+        const uint32_t present = Cpu::popcount(non_zeros[g]);
+        put_group<Cpu>(payload, next, present, of_group[g], coding, first_bits, base_bits, least);
+        next += present * Bytes;
       } else {
         put_group<Cpu>(payload, group_at(integers, count, g, padded), group, of_group[g], coding, first_bits, base_bits,
                        least);
@@ -154,7 +154,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
           payload = last;
         }
         const shape coding{static_cast<uint8_t>(*next_shape++)};
-        take_group<Cpu>(payload, bit, coding, at, next_mask, to);
+        unpack_group<Cpu>(payload, bit, coding, at, next_mask, to);
         const uint32_t ones = coding.is_sparse() ? Cpu::popcount(load_unaligned<uint32_t>(next_mask)) : 0;
         bit += coding.payload_bits(ones, at.first_bits, at.base_bits);
         next_mask += coding.is_sparse() ? 4 : 0;
@@ -260,7 +260,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
       return put_fields<Cpu>(payload, fields, group - 1, coding.width());
     }
     const word lead = layout::base_lead(s.anchor(), least), base = coding.base(lead, least);
-    if (coding.form() == layout::based) payload.put(lead, base_bits);
+    if (coding.scheme() == layout::based) payload.put(lead, base_bits);
     Cpu::template subtract<stored>(x, integers, base, fields);
     put_fields<Cpu>(payload, fields, integers, coding.width());
   }
@@ -289,13 +289,13 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     payload.put(eights, width, count);
   }
   template <class Cpu>
-  [[gnu::always_inline]] static void take_group(const std::byte* payload, uint32_t bit, shape coding, const parts& at,
-                                                const std::byte* mask, std::byte* to) noexcept {
+  [[gnu::always_inline]] static void unpack_group(const std::byte* payload, uint32_t bit, shape coding, const parts& at,
+                                                  const std::byte* mask, std::byte* to) noexcept {
     const uint32_t lead_bits = coding.lead_bits(at.first_bits, at.base_bits);
     const word base = coding.base(lead_bits == 0 ? 0 : bits_from<word>(payload, bit, lead_bits), at.least);
     word fields[group];
     auto* const x = Bytes == sizeof(word) && !coding.is_sparse() ? to : reinterpret_cast<std::byte*>(fields);
-    Cpu::take_fields(payload, bit + lead_bits, coding.width(), coding.is_difference() ? 0 : base, x);
+    Cpu::unpack_fields(payload, bit + lead_bits, coding.width(), coding.is_difference() ? 0 : base, x);
     if (coding.is_difference()) Cpu::add_differences(base, x);
     if (x == to) return;
     bits narrow[group];

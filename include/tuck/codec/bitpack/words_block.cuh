@@ -26,8 +26,8 @@ template <uint32_t Words> __device__ uint32_t find_non_zeros(const device::vec12
 template <uint32_t Together, uint32_t Words>
 __device__ __forceinline__ void put_bytes(device::shared_bit_writer& out, const device::vec128* own, uint32_t width,
                                           uint32_t base) {
-  const uint32_t room = 1u << width, closer = room - 256, much_closer = room * room - (1u << 16);
-  const uint32_t bases = base * (room + 1) * (room * room + 1);
+  const uint32_t radix = 1u << width, closer = radix - 256, much_closer = radix * radix - (1u << 16);
+  const uint32_t bases = base * (radix + 1) * (radix * radix + 1);
 #pragma unroll
   for (uint32_t i = 0; i < Words; i += Together / 4) {
     uint32_t piece = 0;
@@ -45,8 +45,8 @@ __device__ __forceinline__ void put_bytes(device::shared_bit_writer& out, const 
 // Reads `Words` words of bytes, from byte `column` of the group whose bytes begin at `bit`. `fields` and `bases` hold
 // four bytes each. The sum of a field and a base must fit in a byte.
 template <uint32_t Together, uint32_t Words>
-__device__ __forceinline__ void take_bytes(uint32_t (&words)[Words], const uint32_t* payload, uint32_t bit,
-                                           uint32_t column, uint32_t width, uint32_t fields, uint32_t bases) {
+__device__ __forceinline__ void unpack_bytes(uint32_t (&words)[Words], const uint32_t* payload, uint32_t bit,
+                                             uint32_t column, uint32_t width, uint32_t fields, uint32_t bases) {
   const uint32_t two = 2 * width, four = 4 * width;
   bit += column * width;
 #pragma unroll
@@ -138,8 +138,8 @@ __device__ void put_pairs(device::shared_bit_writer& out, const device::vec128* 
                           uint32_t base, uint32_t before, bool leads) {
   const uint32_t width = coding.width(), field = low_mask(width);
   if (coding.is_sparse()) {
-    // In the centered form, x is stored as its low bits with the top one changed.
-    const uint32_t top = coding.form() == integer_groups<2>::centered ? 1u << (width - 1) : 0,
+    // By the centered scheme, x is stored as its low bits with the top one changed.
+    const uint32_t top = coding.scheme() == integer_groups<2>::centered ? 1u << (width - 1) : 0,
                    tops = top << width | top;
 #pragma unroll
     for (uint32_t i = 0; i < Words; ++i) {

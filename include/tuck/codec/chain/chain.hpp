@@ -14,7 +14,7 @@
 // has the remaining bytes. If it is as large as the values that reach the last stage, they are stored raw. A side
 // stream followed by its residual values is a chunk of the splitter, as the header of the splitter describes it (for
 // quantize this is quantize/quantize.hpp). A splitter that would not help is skipped: it has no side stream, and all
-// its values reach the next stage. A transform with forms (delta) chooses one for each chunk; the record says which.
+// its values reach the next stage. A transform with several forms has one for each chunk; the record says which.
 // zvc as the first stage may drop -0.0 too; then the signs of the dropped values are before its masks (zero_forms).
 //
 // If huffman is the last stage, it encodes the values and then the side streams, in the same order and including empty
@@ -62,7 +62,7 @@ template <class Chain> class host_chain {
 
   static constexpr uint32_t max_bytes(const Chain& codec, uint32_t count) noexcept {
     const uint32_t raw = count * Chain::width;
-    if constexpr (takes_sides<stage<last>>)
+    if constexpr (encodes_sides<stage<last>>)
       return huffman_format::max_bytes(raw + growth, raw + growth) + Chain::record_bytes;
     // The last stage may use the bytes of the side streams, which are written after it.
     const uint32_t row = raw + growth + Chain::record_bytes;
@@ -111,7 +111,7 @@ template <class Chain> class host_chain {
         record = split<I>();
       } else {
         const span<value<I + 1>> results(reinterpret_cast<value<I + 1>*>(other_), flow_.values[I]);
-        if constexpr (formed_transform<stage<I>>) {
+        if constexpr (multiform_transform<stage<I>>) {
           record = split_record::none(at<I>().choose_form(values<I>()));
           at<I>().apply(values<I>(), results, record.form());
         } else {
@@ -129,26 +129,27 @@ template <class Chain> class host_chain {
     if (count == 0) return split_record::none();
     // The codecs of the library fit in `other_`.
     const uint32_t wanted = at<I>().max_chunk_bytes(count);
-    const std::unique_ptr<std::byte[]> more(wanted > sizeof other_ ? new (std::nothrow) std::byte[wanted] : nullptr);
-    if (wanted > sizeof other_ && more == nullptr) return split_record::none();
-    std::byte* const encoded = more != nullptr ? more.get() : other_;
+    const std::unique_ptr<std::byte[]> heap(wanted > sizeof other_ ? new (std::nothrow) std::byte[wanted] : nullptr);
+    if (wanted > sizeof other_ && heap == nullptr) return split_record::none();
+    std::byte* const encoded = heap != nullptr ? heap.get() : other_;
     uint32_t form = 0, signs = 0;  // the latter: bytes, behind the encoded chunk
     if constexpr (I == 0 && Chain::signs_zeros)
-      if (codec_.drops_negative_zeros()) form = take_signs(other_ + max_raw, signs);
+      if (codec_.drops_negative_zeros()) form = drop_negative_zeros(other_ + max_raw, signs);
     const uint32_t used = at<I>().encode_chunk(values<I>(), {encoded, wanted});
     if (used == incompressible) return split_record::none();
-    const uint32_t side = stage<I>::side_bytes({encoded, used}, count), kept = used - side;
-    if (!split_record::allows(raw, stage<I>::max_growth, kept, signs + side, Chain::width)) return split_record::none();
+    const uint32_t side = stage<I>::side_bytes({encoded, used}, count), residual_bytes = used - side;
+    if (!split_record::allows(raw, stage<I>::max_growth, residual_bytes, signs + side, Chain::width))
+      return split_record::none();
     const uint32_t before = flow_.sides_before(I);
     std::byte* const to = values_in(row_, before + signs + side) - side;
     std::memmove(to - signs - before, values_in(row_, before) - before, before);
     if constexpr (I == 0 && Chain::signs_zeros) std::memcpy(to - signs, other_ + max_raw, signs);
     std::memcpy(to, encoded, used);
-    return split_record::make(kept / Chain::width, signs + side).with_form(form);
+    return split_record::make(residual_bytes / Chain::width, signs + side).with_form(form);
   }
 
   // Chooses the form of the zeros. If it is not 0, makes negative zeros positive, and writes the signs of all zeros.
-  uint32_t take_signs(std::byte* to, uint32_t& bytes) noexcept {
+  uint32_t drop_negative_zeros(std::byte* to, uint32_t& bytes) noexcept {
     using bits = bits_t<value<0>>;
     constexpr auto sign = static_cast<bits>(bits{1} << (8 * sizeof(bits) - 1));
     constexpr uint32_t step = 32;
@@ -183,8 +184,8 @@ template <class Chain> class host_chain {
     return form;
   }
   // Gives the zeros of the mask their signs. Returns false if a bit behind the last sign is not 0.
-  static bool give_signs(uint32_t form, const std::byte* signs, uint32_t zeros, const std::byte* masks,
-                         span<value<0>> restored) noexcept {
+  static bool restore_signs(uint32_t form, const std::byte* signs, uint32_t zeros, const std::byte* masks,
+                            span<value<0>> restored) noexcept {
     using bits = bits_t<value<0>>;
     const auto count = static_cast<uint32_t>(restored.size());
     std::byte* const to = as_writable_bytes(restored).data();
@@ -209,7 +210,7 @@ template <class Chain> class host_chain {
     const std::byte* const from = as_bytes(values<last>()).data();
     section_list sections;
     flow_.list_sections(sections);
-    if constexpr (takes_sides<stage<last>>) {
+    if constexpr (encodes_sides<stage<last>>) {
       return huffman_format::host_chunk<value<last>>(sections).encode(from, at<last>().how, to, flow_.bytes(0));
     } else {
       const uint32_t raw = sections.size(0);
@@ -227,7 +228,7 @@ template <class Chain> class host_chain {
     std::byte* const to = as_writable_bytes(values<last>()).data();
     section_list sections;
     flow_.list_sections(sections);
-    if constexpr (takes_sides<stage<last>>) {
+    if constexpr (encodes_sides<stage<last>>) {
       return huffman_format::host_chunk<value<last>>(sections).decode(body, to);
     } else {
       const uint32_t raw = sections.size(0), sides = sections.total() - raw;
@@ -251,7 +252,7 @@ template <class Chain> class host_chain {
     const span<value<I>> target(reinterpret_cast<value<I>*>(to), flow_.values[I]);
     if constexpr (!splitter<stage<I>>) {
       const span<const value<I + 1>> stored(reinterpret_cast<const value<I + 1>*>(from), target.size());
-      if constexpr (formed_transform<stage<I>>)
+      if constexpr (multiform_transform<stage<I>>)
         at<I>().invert(stored, target, flow_.records[I].form());
       else
         at<I>().invert(stored, target);
@@ -265,7 +266,7 @@ template <class Chain> class host_chain {
       if (stage<I>::side_bytes(encoded, flow_.values[I]) != side - signs) return status::bad_payload;
       if constexpr (I == 0 && Chain::signs_zeros)
         if (const uint32_t form = flow_.records[0].form();
-            form != 0 && !give_signs(form, from - side, flow_.values[0] - flow_.values[1], encoded.data(), target))
+            form != 0 && !restore_signs(form, from - side, flow_.values[0] - flow_.values[1], encoded.data(), target))
           return status::bad_payload;
     }
     if constexpr (I > 0) {
@@ -417,9 +418,10 @@ template <class... Stages> struct chain {
   // A codec that has several stages itself cannot be a stage of a chain. The list is then empty, and plan_header
   // rejects it.
   template <int... I> TUCK_HD constexpr stage_list list(std::integer_sequence<int, I...>) const noexcept {
-    const stage_list own[] = {stage<I>().stages()...};
-    return ((own[I].at[0].id != codec_id::none && own[I].at[1] == tuck::stage{}) && ...) ? stage_list{{own[I].at[0]...}}
-                                                                                         : stage_list{};
+    const stage_list lists[] = {stage<I>().stages()...};
+    return ((lists[I].at[0].id != codec_id::none && lists[I].at[1] == tuck::stage{}) && ...)
+               ? stage_list{{lists[I].at[0]...}}
+               : stage_list{};
   }
   // Compares the ids first: frames of other codecs give codec_mismatch, invalid frames of this codec another status.
   template <int... I>

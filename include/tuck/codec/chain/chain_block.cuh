@@ -26,7 +26,7 @@ template <element T> struct row_sink {
   }
 };
 
-// Shared memory of a stage: of a splitter, with room for the chunk that it writes. Decoding needs no room.
+// Shared memory of a stage: of a splitter, with a buffer for the chunk that it writes. Decoding needs no buffer.
 template <class S, int Threads, bool Decodes> struct stage_storage {
   typename block_transform<S, Threads>::TempStorage of_stage;
 };
@@ -79,7 +79,7 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   };
 
   // Whether a stage after the first one is a splitter.
-  static constexpr bool needs_room = Chain::splitter_bits > 1;
+  static constexpr bool needs_buffer = Chain::splitter_bits > 1;
 
   __device__ chain_preparer(chain_flow<Chain>& flow, std::byte* row, StageStorage& stages)
       : flow_(flow), row_(row), stages_(stages) {}
@@ -97,10 +97,10 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   }
   __device__ void apply_others(const Chain& codec) { apply_from<1>(codec); }
 
-  // Undoes the stages. The row has the values that reach the last stage and all side streams. `room` is tile_bytes + 32
-  // of shared memory, if a stage after the first one is a splitter.
-  template <class Sink> __device__ status undo(const Chain& codec, std::byte* room, Sink& sink) {
-    return undo_from<last - 1>(codec, room, sink);
+  // Undoes the stages. The row has the values that reach the last stage and all side streams. `buffer`: tile_bytes + 32
+  // bytes of shared memory, if a stage after the first one is a splitter.
+  template <class Sink> __device__ status undo(const Chain& codec, std::byte* buffer, Sink& sink) {
+    return undo_from<last - 1>(codec, buffer, sink);
   }
 
  private:
@@ -122,7 +122,7 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
 
   template <int I> __device__ void transform_row(const Chain& codec) {
     uint32_t form = 0;
-    if constexpr (formed_transform<stage<I>>)
+    if constexpr (multiform_transform<stage<I>>)
       form = transform_of<I>().choose_and_apply(codec.template stage<I>(), row_, flow_.values[I]);
     else
       transform_of<I>().apply(codec.template stage<I>(), row_, flow_.values[I]);
@@ -140,7 +140,8 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
     if constexpr (I == 0 && Chain::signs_zeros) {
       if (device::sync_block_or(codec.drops_negative_zeros() && zeros::may_have(values))) {
         auto& temp = reinterpret_cast<typename zeros::TempStorage&>(*encoded);
-        form = zeros::take(temp, coder, values, row_ + plan::bytes - 16 - 4 * mask_words(values.count), used);
+        form = zeros::drop_negative_zeros(temp, coder, values, row_ + plan::bytes - 16 - 4 * mask_words(values.count),
+                                          used);
       }
     } else {
       device::sync_block();
@@ -166,29 +167,29 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
       row_[plan::side_begin(flow_, I) + signs + side + threadIdx.x] = std::byte{};
   }
 
-  template <int I, class Sink> __device__ status undo_from(const Chain& codec, std::byte* room, Sink& sink) {
+  template <int I, class Sink> __device__ status undo_from(const Chain& codec, std::byte* buffer, Sink& sink) {
     if constexpr (splitter<stage<I>>) {
       if (!flow_.records[I].skipped()) {
         if constexpr (I == 0) {
           return join<0>(codec, row_, sink);
         } else {
           row_sink<typename stage<I>::value_type> to_row{row_};
-          copy_in_shared<Threads>(room + 16, row_, 0, flow_.bytes(I + 1));
+          copy_in_shared<Threads>(buffer + 16, row_, 0, flow_.bytes(I + 1));
           device::sync_block();
-          const status s = join<I>(codec, room + 16, to_row);
+          const status s = join<I>(codec, buffer + 16, to_row);
           device::sync_block();
           if (s != status::ok) return s;
         }
       }
     } else {
-      if constexpr (formed_transform<stage<I>>)
+      if constexpr (multiform_transform<stage<I>>)
         transform_of<I>().invert(codec.template stage<I>(), row_, flow_.values[I], flow_.records[I].form());
       else
         transform_of<I>().invert(codec.template stage<I>(), row_, flow_.values[I]);
       device::sync_block();
     }
-    if constexpr (I > 0) return undo_from<I - 1>(codec, room, sink);
-    give_row<tile<0>>(flow_.values[0], row_, sink);
+    if constexpr (I > 0) return undo_from<I - 1>(codec, buffer, sink);
+    emit_row<tile<0>>(flow_.values[0], row_, sink);
     return status::ok;
   }
 
@@ -294,7 +295,7 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
   static constexpr bool reads_global = decoder::reads_global;
 
  private:
-  static constexpr uint32_t room_bytes = tile_bytes + 32;
+  static constexpr uint32_t buffer_bytes = tile_bytes + 32;
 
  public:
   struct TempStorage {
@@ -306,14 +307,14 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
     std::byte row[plan::bytes];
     struct of_stages {
       typename preparer::StageStorage storage;
-      alignas(16) std::byte room[reads_global && preparer::needs_room ? room_bytes : 16];
+      alignas(16) std::byte buffer[reads_global && preparer::needs_buffer ? buffer_bytes : 16];
     };
     union {
       typename decoder::TempStorage last_storage;
       of_stages stages;
     };
   };
-  static_assert(sizeof(TempStorage) + (reads_global ? 0 : room_bytes) <= detail::most_shared_bytes,
+  static_assert(sizeof(TempStorage) + (reads_global ? 0 : buffer_bytes) <= detail::most_shared_bytes,
                 "tuck: this chain needs more shared memory to decode than a block has");
 
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
@@ -342,7 +343,7 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
     device::sync_block();
     preparer stages(temp_.flow, temp_.row, temp_.stages.storage);
     if constexpr (reads_global)
-      return stages.undo(codec, temp_.stages.room, sink);
+      return stages.undo(codec, temp_.stages.buffer, sink);
     else
       return stages.undo(codec, from, sink);
   }

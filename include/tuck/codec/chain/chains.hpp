@@ -6,7 +6,7 @@
 #include <tuck/codec/huffman/huffman.hpp>
 #include <tuck/codec/quantize/quantize.hpp>
 #include <tuck/codec/rle/rle.hpp>
-#include <tuck/codec/transform/delta.hpp>
+#include <tuck/codec/transform/differences.hpp>
 #include <tuck/codec/transform/rows.hpp>
 #include <tuck/codec/zvc/zvc.hpp>
 
@@ -29,10 +29,10 @@ template <element T> using rows_zvc_huffman = chain<rows<T>, zvc<T>, huffman<T>>
 /// smaller than the values, and Huffman-codes the non-zero results and, with a code of its own, their mask. Related to
 /// cuSZ (Tian et al., PACT 2020) and COMET (Jin et al., VLDB 2022).
 template <floating_element T>
-using quantize_delta_huffman = chain<quantize_codes<T>, delta<bits_t<T>>, zvc<bits_t<T>>, huffman<bits_t<T>>>;
+using quantize_delta_huffman = chain<quantize_codes<T>, differences<bits_t<T>>, zvc<bits_t<T>>, huffman<bits_t<T>>>;
 
 /// For counters, indices and time stamps. Lossless. Takes differences where they are smaller, keeps the first of each
 /// run of equal results, and packs these into as few bits as they need. Has the structure of nvCOMP's Cascaded.
-template <element T> using delta_rle_bitpack = chain<delta<T>, rle<bits_t<T>>, bitpack<bits_t<T>>>;
+template <element T> using delta_rle_bitpack = chain<differences<T>, rle<bits_t<T>>, bitpack<bits_t<T>>>;
 
 }  // namespace tuck::inline TUCK_ABI

@@ -23,8 +23,8 @@ struct stage_row<std::integer_sequence<int, I...>, Stages...> : stage_at<I, Stag
 template <int I, class S> TUCK_HD S stage_in(const stage_at<I, S>&);  // only for its type
 
 // Whether a last stage also encodes the side streams.
-template <class S> inline constexpr bool takes_sides = false;
-template <element T> inline constexpr bool takes_sides<huffman<T>> = true;
+template <class S> inline constexpr bool encodes_sides = false;
+template <element T> inline constexpr bool encodes_sides<huffman<T>> = true;
 
 template <class S> inline constexpr bool is_zvc = false;
 template <element T> inline constexpr bool is_zvc<zvc<T>> = true;
@@ -32,7 +32,7 @@ template <element T> inline constexpr bool is_zvc<zvc<T>> = true;
 template <class S> inline constexpr bool is_deflate = false;
 template <element T> inline constexpr bool is_deflate<deflate<T>> = true;
 
-// Whether a stage passes values of the type that the next one takes.
+// Whether a stage passes values of the type that the next one encodes.
 template <class S, class Next> TUCK_HD constexpr bool passes_to() {
   if constexpr (transform<S>) return std::is_same_v<typename S::result_type, typename Next::value_type>;
   if constexpr (splitter<S>) return std::is_same_v<typename S::residual_type, typename Next::value_type>;
@@ -64,7 +64,7 @@ template <class... Stages> TUCK_HD constexpr uint32_t splitters_of() {
 
 // Number of forms of a stage, 1 if it has no choice.
 template <class S> TUCK_HD constexpr uint32_t forms_of() {
-  if constexpr (formed_transform<S>) {
+  if constexpr (multiform_transform<S>) {
     static_assert(S::forms >= 2 && S::forms <= 4, "tuck: a transform has two to four forms");
     return S::forms;
   }
@@ -112,20 +112,22 @@ struct split_record {
   /// Returns whether residual values and a side stream of these sizes may replace values of `raw` bytes.
   /// @param growth the max_growth of the splitter
   /// @param width size of a value in bytes
-  TUCK_HD static constexpr bool allows(uint32_t raw, uint32_t growth, uint32_t kept, uint32_t side,
+  TUCK_HD static constexpr bool allows(uint32_t raw, uint32_t growth, uint32_t residual_bytes, uint32_t side,
                                        uint32_t width) noexcept {
-    return raw != 0 && kept <= raw && kept < width << 16 && side <= raw && side <= max_side &&
-           kept + side < raw + growth;
+    return raw != 0 && residual_bytes <= raw && residual_bytes < width << 16 && side <= raw && side <= max_side &&
+           residual_bytes + side < raw + growth;
   }
 
   /// Returns the record of a skipped splitter after a transform of this form.
   TUCK_HD static constexpr split_record none(uint32_t form = 0) noexcept { return {~(3u << 14) | form << 14}; }
-  /// Makes the record of `kept` residual values and a side stream of `side` bytes.
-  TUCK_HD static constexpr split_record make(uint32_t kept, uint32_t side) noexcept { return {kept << 16 | side}; }
+  /// Makes the record of `residuals` residual values and a side stream of `side` bytes.
+  TUCK_HD static constexpr split_record make(uint32_t residuals, uint32_t side) noexcept {
+    return {residuals << 16 | side};
+  }
   /// Returns whether the splitter was skipped: it has no side stream and passes on all values.
   TUCK_HD constexpr bool skipped() const noexcept { return with_form(3).word == ~0u; }
   /// Returns the number of residual values.
-  TUCK_HD constexpr uint32_t kept() const noexcept { return word >> 16; }
+  TUCK_HD constexpr uint32_t residuals() const noexcept { return word >> 16; }
   /// Returns the form of the transform before the splitter.
   TUCK_HD constexpr uint32_t form() const noexcept { return word >> 14 & 3; }
   /// Returns the record with another form.
@@ -134,7 +136,7 @@ struct split_record {
   TUCK_HD constexpr uint32_t side() const noexcept { return word & max_side; }
 };
 
-/// What zvc as the first stage of a chain takes as a zero. A negative zero is a value of which only the highest bit is
+/// What zvc as the first stage of a chain drops as a zero. A negative zero is a value of which only the highest bit is
 /// set, such as -0.0. Encoders drop it only if the values are floats; decoders do not look at the type.
 ///
 ///   form  zvc drops             the side stream begins with
@@ -179,7 +181,7 @@ template <class Chain> struct chain_flow {
   // Sets the number of values that reach stage i + 1, from those that reach stage i.
   TUCK_HD constexpr void step(int i, split_record record) noexcept {
     records[i] = record;
-    values[i + 1] = record.skipped() ? values[i] : record.kept();
+    values[i + 1] = record.skipped() ? values[i] : record.residuals();
   }
   TUCK_HD constexpr uint32_t bytes(int i) const noexcept { return values[i] * Chain::width; }
   TUCK_HD constexpr uint32_t side(int i) const noexcept { return records[i].skipped() ? 0 : records[i].side(); }
@@ -191,7 +193,7 @@ template <class Chain> struct chain_flow {
   // Returns the bytes of the signs of zeros, with which the side stream of the first stage begins.
   TUCK_HD constexpr uint32_t sign_bytes() const noexcept {
     return Chain::signs_zeros && !records[0].skipped()
-               ? zero_forms::sign_bytes(records[0].form(), values[0] - records[0].kept())
+               ? zero_forms::sign_bytes(records[0].form(), values[0] - records[0].residuals())
                : 0;
   }
 
@@ -226,16 +228,16 @@ template <class Chain> struct chain_flow {
         if constexpr (I > 0 && forms > 1) records[I - 1] = split_record::none(record.form());
         if constexpr (!signs) record = record.with_form(0);
         if (!record.skipped()) {
-          if (!split_record::allows(bytes(I), stage::max_growth, record.kept() * Chain::width, record.side(),
+          if (!split_record::allows(bytes(I), stage::max_growth, record.residuals() * Chain::width, record.side(),
                                     Chain::width))
             return false;
           uint32_t side = record.side();
           if constexpr (signs) {
-            const uint32_t of_signs = zero_forms::sign_bytes(record.form(), values[I] - record.kept());
+            const uint32_t of_signs = zero_forms::sign_bytes(record.form(), values[I] - record.residuals());
             if (side < of_signs) return false;
             side -= of_signs;
           }
-          if (!stage::side_fits(side, record.kept(), values[I])) return false;
+          if (!stage::side_fits(side, record.residuals(), values[I])) return false;
         }
       } else if (!record.skipped() || record.form() >= Chain::forms(I)) {
         return false;

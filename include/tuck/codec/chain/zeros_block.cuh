@@ -39,25 +39,26 @@ template <element T, int Threads> struct block_zeros {
   // positive, and sets the new mask and `used`, the new size of the chunk. If it is 1, writes the signs behind which
   // `end` is. Has barriers, also before it returns.
   template <class Coder>
-  __device__ static uint32_t take(TempStorage& temp, Coder& coder, tile& values, std::byte* end, uint32_t& used) {
+  __device__ static uint32_t drop_negative_zeros(TempStorage& temp, Coder& coder, tile& values, std::byte* end,
+                                                 uint32_t& used) {
     const masks all = coder.mask();
-    masks kept;
+    masks residuals;
     tile bare;
 #pragma unroll
     for (int j = 0; j < tile::words; ++j) bare.w[j] = values.w[j] & ~top();
-    kept.find_non_zeros(bare);
+    residuals.find_non_zeros(bare);
     // Counts both at once:
     //
     //    31                     16 15                      0
     //   +-------------------------+-------------------------+
     //   | values other than 0     | also than negative zero |
     //   +-------------------------+-------------------------+
-    const auto ones = masks::sum_warps(temp.of_masks, device::warp_sum(all.ones() << 16 | kept.ones()));
-    const uint32_t of_kept = ones.all & 0xffffu, zeros = values.count - of_kept;
-    const uint32_t form = zero_forms::choose(values.count, zeros, (ones.all >> 16) - of_kept, sizeof(T));
+    const auto ones = masks::sum_warps(temp.of_masks, device::warp_sum(all.ones() << 16 | residuals.ones()));
+    const uint32_t residual_count = ones.all & 0xffffu, zeros = values.count - residual_count;
+    const uint32_t form = zero_forms::choose(values.count, zeros, (ones.all >> 16) - residual_count, sizeof(T));
     if (form != 0) {
-      if (form == 1) write_signs(all, kept, ones.before & 0xffffu, end - zero_forms::sign_bytes(form, zeros), end);
-      used = coder.replace_mask(kept, {ones.before & 0xffffu, of_kept});
+      if (form == 1) write_signs(all, residuals, ones.before & 0xffffu, end - zero_forms::sign_bytes(form, zeros), end);
+      used = coder.replace_mask(residuals, {ones.before & 0xffffu, residual_count});
 #pragma unroll
       for (int j = 0; j < tile::words; ++j) values.w[j] &= ~negative_zeros(values.w[j]);
     }
@@ -71,14 +72,14 @@ template <element T, int Threads> struct block_zeros {
   // Returns the top bits of the values that are negative zeros.
   __device__ static word negative_zeros(word x) { return x & top() & ~((x & ~top()) + ~top()); }
 
-  __device__ static void write_signs(const masks& all, const masks& kept, uint32_t kept_before, std::byte* begin,
-                                     std::byte* end) {
+  __device__ static void write_signs(const masks& all, const masks& residuals, uint32_t residuals_before,
+                                     std::byte* begin, std::byte* end) {
     auto* const words = reinterpret_cast<uint32_t*>(begin);
     for (uint32_t i = threadIdx.x; words + i < reinterpret_cast<uint32_t*>(end); i += Threads) words[i] = 0;
     device::sync_block();
-    const auto places = kept.find_places(begin, kept_before);
+    const auto positions = residuals.find_positions(begin, residuals_before);
     unrolled<tile::rows>([&]<int R>() {
-      const uint32_t others = kept.template row<R>(), not_positive = all.template row<R>();
+      const uint32_t others = residuals.template row<R>(), not_positive = all.template row<R>();
       uint32_t signs = 0, count = 0;
 #pragma unroll
       for (uint32_t k = 0; k < tile::lane_values; ++k) {
@@ -86,7 +87,7 @@ template <element T, int Threads> struct block_zeros {
         signs |= (not_positive >> k & zero) << count;
         count += zero;
       }
-      device::shared_bit_writer out(begin, masks::template zeros_before<R>(begin, places));
+      device::shared_bit_writer out(begin, masks::template zeros_before<R>(begin, positions));
       out.put(signs, count);
       out.finish();
     });

@@ -49,12 +49,12 @@ template <element T, int Threads> class deflate_decoder {
     from_ = from;
     bytes_ = count * width;
     if (size >= bytes_ || size % 4 != 0 || size < 4) return status::bad_payload;
-    const auto end = chunk_end::of(reinterpret_cast<const uint32_t*>(from)[size / 4 - 1]);
-    if (!end.fits(size, bytes_)) return status::bad_payload;
+    const auto footer = chunk_footer::of(reinterpret_cast<const uint32_t*>(from)[size / 4 - 1]);
+    if (!footer.fits(size, bytes_)) return status::bad_payload;
     // Of many blocks on a multiprocessor, different warps have the work that not all warps share.
-    const uint32_t turn = (device::warp_id() + end.stream) % warps;
+    const uint32_t role = (device::warp_id() + footer.stream) % warps;
     auto* const rows = reinterpret_cast<device::vec128*>(temp_.row);
-    const uint32_t row_bytes = round_up_pow2(bytes_, 4) + skew * end.sub_blocks;
+    const uint32_t row_bytes = round_up_pow2(bytes_, 4) + skew * footer.sub_blocks;
     for (uint32_t i = threadIdx.x; 16 * i < row_bytes; i += Threads) rows[i] = {};
     if (threadIdx.x < max_cells / lanes) temp_.begins[threadIdx.x] = 0;
     for (uint32_t i = threadIdx.x; i < sizeof temp_.header.lengths / 4; i += Threads)
@@ -62,13 +62,13 @@ template <element T, int Threads> class deflate_decoder {
     for (uint32_t i = threadIdx.x; i < 128; i += Threads) temp_.header.precode[i] = precode_entry(i);
     device::sync_block();
     bool sound = true;
-    if (turn == 0) sound = read_header(end);
+    if (role == 0) sound = read_header(footer);
     if (device::sync_block_or(!sound)) return status::bad_payload;
     spread_codes();
     device::sync_block();
-    if (turn < 2) sound = decode_sub_blocks(end, turn);
+    if (role < 2) sound = decode_sub_blocks(footer, role);
     if (device::sync_block_or(!sound)) return status::bad_payload;
-    give(sink);
+    emit(sink);
     return status::ok;
   }
 
@@ -78,7 +78,7 @@ template <element T, int Threads> class deflate_decoder {
   }
 
   // Passes the row to a sink, 16 bytes at a time.
-  template <class Sink> __device__ void give(Sink& sink) const {
+  template <class Sink> __device__ void emit(Sink& sink) const {
     constexpr uint32_t units = 2 * lanes;  // whose cells have a bit each in a word of begins
     uint32_t word = 0, before = 0;         // begins before this word
     for (uint32_t i = threadIdx.x; 16 * i < bytes_; i += Threads) {
@@ -94,9 +94,9 @@ template <element T, int Threads> class deflate_decoder {
 
   // Called by one warp. Reads all code lengths, one segment per lane, and makes the codes. Returns whether the header
   // is valid.
-  __device__ bool read_header(const chunk_end& end) {
+  __device__ bool read_header(const chunk_footer& footer) {
     const uint32_t lane = device::lane_id();
-    const uint32_t own = lane < whole_segments ? window(end.segment(lane)) & low_mask(segment_bits) : 0;
+    const uint32_t own = lane < whole_segments ? window(footer.segment(lane)) & low_mask(segment_bits) : 0;
     const uint32_t up_to = prefix_bits + device::warp_inclusive_sum(own);
     bool sound = lane >= 3 || (window(32 * lane) & low_mask(prefix_bits - 32 * lane)) == prefix_word<width>(lane);
     if (lane <= whole_segments) {
@@ -156,14 +156,15 @@ template <element T, int Threads> class deflate_decoder {
   }
 
   // Called by two warps: the second one has the sub-blocks from 32 on.
-  __device__ bool decode_sub_blocks(const chunk_end& end, uint32_t second) {
+  __device__ bool decode_sub_blocks(const chunk_footer& footer, uint32_t second) {
     const uint32_t lane = device::lane_id();
     uint32_t first = 0, at = temp_.first_bit;                   // of the next sub-block
     uint32_t begin = 0, from = 0, own_cells = 0, own_bits = 0;  // of this lane's
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {  // both warps read all entries
-      const uint32_t i = lane + k * lanes, entry = i < end.sub_blocks ? window(end.entry(i)) : 0;
-      const uint32_t cells = i < end.sub_blocks ? end.cells(entry) : 0, bits = i < end.sub_blocks ? end.bits(entry) : 0;
+      const uint32_t i = lane + k * lanes, entry = i < footer.sub_blocks ? window(footer.entry(i)) : 0;
+      const uint32_t cells = i < footer.sub_blocks ? footer.cells(entry) : 0,
+                     bits = i < footer.sub_blocks ? footer.bits(entry) : 0;
       const uint32_t up_to_cell = first + device::warp_inclusive_sum(cells);
       const uint32_t up_to_bit = at + device::warp_inclusive_sum(bits);
       if (k == 0 || second != 0) {
@@ -175,13 +176,13 @@ template <element T, int Threads> class deflate_decoder {
       first = device::shfl(up_to_cell, lanes - 1);
       at = device::shfl(up_to_bit, lanes - 1);
     }
-    const uint32_t index_end = end.entry(end.sub_blocks);
-    if (first != cells_of(bytes_) || at >= 8 * end.stream ||
-        (window(index_end) & low_mask(8 * end.begin() - index_end)) != 0)
+    const uint32_t index_end = footer.entry(footer.sub_blocks);
+    if (first != cells_of(bytes_) || at >= 8 * footer.stream ||
+        (window(index_end) & low_mask(8 * footer.begin() - index_end)) != 0)
       return false;
     const uint32_t entry = temp_.table[window(at) % slots];
-    bool sound = is_end(entry) && (at + token_bits(entry) + 7) / 8 == end.stream;
-    if (lane + second * lanes < end.sub_blocks) {
+    bool sound = is_end(entry) && (at + token_bits(entry) + 7) / 8 == footer.stream;
+    if (lane + second * lanes < footer.sub_blocks) {
       const uint32_t row_end = (begin + own_cells) * cell_bytes, shift = skew * (lane + second * lanes + 1);
       device::atomic_or(&temp_.begins[begin / lanes], 1u << begin % lanes);
       sound &= decode_sub_block(from, from + own_bits, shift + begin * cell_bytes,
@@ -216,8 +217,8 @@ template <element T, int Threads> class deflate_decoder {
       at += token_bits(entry);
       const uint32_t token = entry, length = token_bytes(token, after(bits, code_bits(token))),
                      distance = after(bits, token - 1);
-      const bool more = width == 8 && !is_literal(token) && (distance & 1) != 0;
-      if (more) ++at;  // the extra bit of distance 8
+      const bool has_extra_bit = width == 8 && !is_literal(token) && (distance & 1) != 0;
+      if (has_extra_bit) ++at;  // the extra bit of distance 8
       if (at / 32 != word) {
         now = then;
         then = later;

@@ -46,15 +46,15 @@ template <uint32_t Width> class host_encoder {
     bytes_ = static_cast<uint32_t>(values.size());
     find_equal_bytes();
     find_sub_blocks();
-    take_tokens();
+    find_tokens();
     if (make_entries() >= 8 * bytes_) return incompressible;
-    chunk_end end{write_stream(), 0, tuck::bit_width(*std::max_element(bits_, bits_ + sub_blocks_)), sub_blocks_};
+    chunk_footer footer{write_stream(), 0, tuck::bit_width(*std::max_element(bits_, bits_ + sub_blocks_)), sub_blocks_};
     for (uint32_t i = 0; i < sub_blocks_; ++i)
-      end.cell_bits = std::max(end.cell_bits, tuck::bit_width(cells_of(i) - 1));
-    if (end.begin() + 4 >= bytes_) return incompressible;
-    std::memcpy(to, stream_, end.stream);
-    write_index(end, to);
-    return end.begin() + 4;
+      footer.cell_bits = std::max(footer.cell_bits, tuck::bit_width(cells_of(i) - 1));
+    if (footer.begin() + 4 >= bytes_) return incompressible;
+    std::memcpy(to, stream_, footer.stream);
+    write_index(footer, to);
+    return footer.begin() + 4;
   }
 
  private:
@@ -130,7 +130,7 @@ template <uint32_t Width> class host_encoder {
   }
 
   // Lists the tokens in token_, and counts them.
-  void take_tokens() noexcept {
+  void find_tokens() noexcept {
     std::fill(std::begin(entries_), std::end(entries_), 0u);
     uint32_t count = 0, first = 0, run = 0;  // of the last token: its first byte, and far_run_ from there on
     const auto add = [&](uint32_t end) {
@@ -203,14 +203,15 @@ template <uint32_t Width> class host_encoder {
     out.finish();
     return static_cast<uint32_t>(ceil_div(out.position(), uint64_t{8}));
   }
-  void write_index(const chunk_end& end, std::byte* to) const noexcept {
-    std::byte* const segments = to + end.stream;
-    std::fill(segments, to + end.begin(), std::byte{});
+  void write_index(const chunk_footer& footer, std::byte* to) const noexcept {
+    std::byte* const segments = to + footer.stream;
+    std::fill(segments, to + footer.begin(), std::byte{});
     bit_writer out(segments);
     for (uint32_t i = 0; i < whole_segments; ++i) out.put(segment_bits_[i], segment_bits);
-    for (uint32_t i = 0; i < sub_blocks_; ++i) out.put((cells_of(i) - 1) | bits_[i] << end.cell_bits, end.width());
+    for (uint32_t i = 0; i < sub_blocks_; ++i)
+      out.put((cells_of(i) - 1) | bits_[i] << footer.cell_bits, footer.width());
     out.finish();
-    store_unaligned(to + end.begin(), end.word());
+    store_unaligned(to + footer.begin(), footer.word());
   }
 
   const std::byte* values_ = nullptr;
@@ -233,29 +234,29 @@ template <uint32_t Width> class host_decoder {
     if (encoded.size() < 4 || encoded.size() > max_chunk_raw_bytes || values.size() > max_chunk_raw_bytes)
       return status::bad_payload;
     const auto size = static_cast<uint32_t>(values.size());
-    const auto end = chunk_end::of(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4));
-    if (!end.fits(static_cast<uint32_t>(encoded.size()), size)) return status::bad_payload;
+    const auto footer = chunk_footer::of(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4));
+    if (!footer.fits(static_cast<uint32_t>(encoded.size()), size)) return status::bad_payload;
     stream_ = encoded.data();
     last_window_ = static_cast<uint32_t>(encoded.size()) - 8;
-    stream_bits_ = 8 * end.stream;
+    stream_bits_ = 8 * footer.stream;
     uint32_t at = 0;
-    if (!read_header(end, at)) return status::bad_payload;
+    if (!read_header(footer, at)) return status::bad_payload;
     uint32_t first = 0;
-    for (uint32_t i = 0; i < end.sub_blocks; ++i) {
-      const auto entry = of_index(end.entry(i));
+    for (uint32_t i = 0; i < footer.sub_blocks; ++i) {
+      const auto entry = of_index(footer.entry(i));
       const uint32_t begin = first * cell_bytes;
-      first += end.cells(entry);
-      if (begin >= size || (i + 1 == end.sub_blocks) != (first == cells_of(size))) return status::bad_payload;
-      const uint32_t to = at + end.bits(entry);
+      first += footer.cells(entry);
+      if (begin >= size || (i + 1 == footer.sub_blocks) != (first == cells_of(size))) return status::bad_payload;
+      const uint32_t to = at + footer.bits(entry);
       if (to > stream_bits_ ||
           !decode_sub_block(at, to, values.data() + begin, values.data() + std::min(first * cell_bytes, size)))
         return status::bad_payload;
       at = to;
     }
     const uint32_t entry = lookup(window(at));
-    if (!is_end(entry) || ceil_div(at + token_bits(entry), 8u) != end.stream) return status::bad_payload;
-    const uint32_t padding = 8 * end.begin() - end.entry(end.sub_blocks);
-    return (of_index(end.entry(end.sub_blocks)) & low_mask(padding)) == 0 ? status::ok : status::bad_payload;
+    if (!is_end(entry) || ceil_div(at + token_bits(entry), 8u) != footer.stream) return status::bad_payload;
+    const uint32_t padding = 8 * footer.begin() - footer.entry(footer.sub_blocks);
+    return (of_index(footer.entry(footer.sub_blocks)) & low_mask(padding)) == 0 ? status::ok : status::bad_payload;
   }
 
  private:
@@ -268,7 +269,7 @@ template <uint32_t Width> class host_decoder {
   }
 
   // Reads the header into the table, and sets `at` to the first bit after it.
-  bool read_header(const chunk_end& end, uint32_t& at) noexcept {
+  bool read_header(const chunk_footer& footer, uint32_t& at) noexcept {
     for (uint32_t i = 0; i < prefix_bits; i += 32)
       if ((static_cast<uint32_t>(window(i)) & low_mask(prefix_bits - i)) != prefix_word<Width>(i / 32)) return false;
     uint8_t length[whole_segments * segment_symbols + segment_size<Width>(whole_segments)] = {};
@@ -277,7 +278,7 @@ template <uint32_t Width> class host_decoder {
       const uint32_t to = read_segment<Width>(
           i, at, [&](uint32_t bit) { return bit < stream_bits_ ? static_cast<uint32_t>(window(bit)) : 0; },
           precode_entry, [&](uint32_t k, uint32_t l) { length[i * segment_symbols + k] = static_cast<uint8_t>(l); });
-      if (to == 0 || (i < whole_segments && to - at != (of_index(end.segment(i)) & low_mask(segment_bits))))
+      if (to == 0 || (i < whole_segments && to - at != (of_index(footer.segment(i)) & low_mask(segment_bits))))
         return false;
       at = to;
     }
@@ -350,8 +351,8 @@ template <element T> status deflate<T>::decode_chunk(const_bytes encoded, span<T
 
 template <element T> const_bytes deflate<T>::stream_of(const_bytes encoded) noexcept {
   if (encoded.size() < 4) return {};
-  const auto end = deflate_format::chunk_end::of(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4));
-  return end.stream <= encoded.size() ? encoded.subspan(0, end.stream) : const_bytes{};
+  const auto footer = deflate_format::chunk_footer::of(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4));
+  return footer.stream <= encoded.size() ? encoded.subspan(0, footer.stream) : const_bytes{};
 }
 
 #endif

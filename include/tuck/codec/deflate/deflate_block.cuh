@@ -311,9 +311,9 @@ template <element T, int Threads> class deflate_encoder {
       cells |= sub_block_cells(i) - 1;
       bits |= sub_block_bits(i);
     }
-    end_ = {(header + all + (temp_.counts[end_of_block] & 15) + 7) / 8, bit_width(device::warp_or(cells)),
-            bit_width(device::warp_or(bits)), sub_blocks_};
-    const uint32_t size = end_.begin() + 4;
+    footer_ = {(header + all + (temp_.counts[end_of_block] & 15) + 7) / 8, bit_width(device::warp_or(cells)),
+               bit_width(device::warp_or(bits)), sub_blocks_};
+    const uint32_t size = footer_.begin() + 4;
     return size >= bytes_ ? incompressible : size;
   }
   // Returns the first bit of a token.
@@ -364,19 +364,19 @@ template <element T, int Threads> class deflate_encoder {
   __device__ void write_index(uint32_t* staged) const {
     if (threadIdx.x < whole_segments) {
       const uint32_t first = temp_.coded.first_bits[threadIdx.x / 2];
-      put(staged, end_.segment(threadIdx.x),
+      put(staged, footer_.segment(threadIdx.x),
           threadIdx.x % 2 == 0 ? first : temp_.coded.pair_bits[threadIdx.x / 2] - first, segment_bits);
     }
     if (threadIdx.x < sub_blocks_)
-      put(staged, end_.entry(threadIdx.x),
-          (sub_block_cells(threadIdx.x) - 1) | sub_block_bits(threadIdx.x) << end_.cell_bits, end_.width());
-    if (threadIdx.x == 0) staged[end_.begin() / 4] = end_.word();
+      put(staged, footer_.entry(threadIdx.x),
+          (sub_block_cells(threadIdx.x) - 1) | sub_block_bits(threadIdx.x) << footer_.cell_bits, footer_.width());
+    if (threadIdx.x == 0) staged[footer_.begin() / 4] = footer_.word();
   }
 
   TempStorage& temp_;
   uint32_t bytes_ = 0, tokens_ = 0, sub_blocks_ = 0;
   uint32_t piece_ = 0;  // number of tokens of a thread, the last one may have fewer
-  chunk_end end_{};
+  chunk_footer footer_{};
 };
 
 }  // namespace deflate_format

@@ -248,10 +248,10 @@ struct sub_block_plan {
 // -- the index ------------------------------------------------------------------------------------------------------
 
 // The last word of an encoded chunk, which says where the index is.
-struct chunk_end {
+struct chunk_footer {
   uint32_t stream, cell_bits, size_bits, sub_blocks;
 
-  TUCK_HD static constexpr chunk_end of(uint32_t word) noexcept {
+  TUCK_HD static constexpr chunk_footer of(uint32_t word) noexcept {
     return {word & 0xffff, word >> 16 & 15, word >> 20 & 15, (word >> 24) + 1};
   }
   TUCK_HD constexpr uint32_t word() const noexcept {

@@ -5,7 +5,7 @@
 // few bits as the group needs. Other bytes are stored unchanged. A chunk of n values:
 //
 //   groups     the highest bytes, as unsigned integers, in the format of bitpack/groups.hpp. Encoders
-//              do not write the form `difference`; decoders accept it
+//              do not write the scheme `difference`; decoders accept it
 //   u8 plane[] the second highest byte of each value, then the third highest byte of each value, and so on. Each plane
 //              has n bytes, padded with zeros to a multiple of 4 bytes
 //
@@ -41,16 +41,16 @@ template <floating_element T> struct exponents : plain_codec<exponents<T>, T, co
   }
 
 #if defined(TUCK_HOST)
-  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept {
+  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {
     if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
     const auto count = static_cast<uint32_t>(values.size());
     if (planes_bytes(count) > limit(count)) return incompressible;
     std::byte upper[max_chunk_raw_bytes / sizeof(T)];
     for (uint32_t i = 0; i < count; ++i)
       upper[i] = static_cast<std::byte>(std::rotl(bits_at(values.data(), i), 1) >> (8 * sizeof(T) - 8));
-    const uint32_t end = groups::encode(upper, count, false, 0, limit(count) - planes_bytes(count), room.data());
+    const uint32_t end = groups::encode(upper, count, false, 0, limit(count) - planes_bytes(count), out.data());
     if (end == incompressible) return incompressible;
-    std::byte* to = room.data() + end;
+    std::byte* to = out.data() + end;
     std::memset(to, 0, planes_bytes(count));
     for (uint32_t byte = sizeof(T) - 1; byte-- > 0; to += plane_bytes(count))
       for (uint32_t i = 0; i < count; ++i)

@@ -79,7 +79,7 @@ TUCK_HD constexpr uint64_t ones(uint32_t c) noexcept {
 /// @tparam T element type
 template <element T> struct gaps : plain_codec<gaps<T>, T, codec_id::gaps> {
 #if defined(TUCK_HOST)
-  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
+  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 #endif
 
@@ -89,7 +89,7 @@ template <element T> struct gaps : plain_codec<gaps<T>, T, codec_id::gaps> {
 };
 
 #if defined(TUCK_HOST)
-template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
+template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
   using namespace gaps_format;
   const auto count = static_cast<uint32_t>(values.size());
   std::byte masks[max_values / 8];
@@ -128,15 +128,15 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
   const uint64_t size = ceil_div(bits, uint64_t{8});
   if (size >= values.size_bytes()) return incompressible;
 
-  bit_writer out(room.data());
-  out.put(header::make(k, r, w, has_classes).word, header_bits);
-  for (i = 0; i < k; ++i) out.put(gap[i] & low_mask(r), r);
-  for (i = 0; i < k; ++i) rice::put_unary(out, uint32_t{gap[i]} >> r);
+  bit_writer writer(out.data());
+  writer.put(header::make(k, r, w, has_classes).word, header_bits);
+  for (i = 0; i < k; ++i) writer.put(gap[i] & low_mask(r), r);
+  for (i = 0; i < k; ++i) rice::put_unary(writer, uint32_t{gap[i]} >> r);
   if (has_classes)
-    for (i = 0; i < k; ++i) rice::put_unary(out, class_at[i]);
+    for (i = 0; i < k; ++i) rice::put_unary(writer, class_at[i]);
   for (i = 0; i < k; ++i)
-    if (!has_classes || class_at[i] == stored_class) out.put(value[i], w);
-  out.finish();
+    if (!has_classes || class_at[i] == stored_class) writer.put(value[i], w);
+  writer.finish();
   return static_cast<uint32_t>(size);
 }
 

@@ -199,7 +199,7 @@ template <element T, int Threads> class block_decoder<gaps<T>, Threads> : block_
     for (uint32_t i = threadIdx.x; i < h.values(); i += Threads)
       reinterpret_cast<word*>(from)[temp_.at[i]] = temp_.value[i];
     device::sync_block();
-    give_row<tile>(count, from, sink);
+    emit_row<tile>(count, from, sink);
     return status::ok;
   }
 

@@ -68,14 +68,15 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
     uint32_t bits = 0, total;
     const uint32_t t = threadIdx.x, streams = at_.streams, directory = at_.directory;
     if (t < streams)
-      bits = shape_.least() + (device::shared_window(from_ + directory, t * shape_.more()) & low_mask(shape_.more()));
+      bits = shape_.least() +
+             (device::shared_window(from_ + directory, t * shape_.entry_bits()) & low_mask(shape_.entry_bits()));
     const uint32_t begin = scan::exclusive_sum(temp_.scan_storage, bits, total);
     if (device::sync_block_or(!sound) || (total + 31) / 32 != words - at_.bits) return status::bad_payload;
     if (shape_.codes_values()) {
       fill_table();
       device::sync_block();
     } else {
-      give_plain(sink);
+      emit_plain(sink);
     }
     if (device::sync_block_or(!read_streams(words, begin, bits, sink))) return status::bad_payload;
     if (shape_.sides == 0) return status::ok;
@@ -103,8 +104,8 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   }
   // Lists the entries of symbols by their codes, and marks the first slot of each.
   __device__ bool read_code() {
-    const uint32_t lane = device::lane_id(), place = place_of(2 * lane, shape_.exponent());
-    const uint32_t pair = place / 8 < shape_.table_words() ? from_[at_.tables + place / 8] >> place % 8 * 4 : 0;
+    const uint32_t lane = device::lane_id(), index = length_index(2 * lane, shape_.exponent());
+    const uint32_t pair = index / 8 < shape_.table_words() ? from_[at_.tables + index / 8] >> index % 8 * 4 : 0;
     warp_lengths<2> all;
     bool sound = true;
 #pragma unroll
@@ -190,7 +191,7 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   }
 
   using bits_type = device::bits_in_shared;
-  __device__ static uint32_t take(const bits_type& in, uint32_t& at, uint32_t count) {
+  __device__ static uint32_t read_bits(const bits_type& in, uint32_t& at, uint32_t count) {
     const uint32_t x = count == 0 ? 0 : in.from(at) >> (32 - count);
     at += count;
     return x;
@@ -236,26 +237,26 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
           x.w[i] = odd ? got : a.w[i];
           x.w[2 + i] = odd ? b.w[i] : got;
         }
-        give(sink, 4 * (odd ? q + streams - 1 : q), end, x);
+        emit(sink, 4 * (odd ? q + streams - 1 : q), end, x);
       } else if constexpr (width == 1) {
         const quad a = next(q);
         device::vec128 x;
 #pragma unroll
         for (uint32_t i = 0; i < 4; ++i)
           x.w[i] = device::shfl(a.w[0], static_cast<int>(t % device::warp_size / 4 * 4 + i));
-        if (t % 4 == 0) give(sink, 4 * q, end, x);
+        if (t % 4 == 0) emit(sink, 4 * q, end, x);
       } else {
         const quad a = next(q);
 #pragma unroll
         for (uint32_t v = 0; v < width / 4; ++v)
-          give(sink, 4 * q + v * tile::lane_values, end,
+          emit(sink, 4 * q + v * tile::lane_values, end,
                {{a.w[4 * v], a.w[4 * v + 1], a.w[4 * v + 2], a.w[4 * v + 3]}});
       }
     }
   }
   static constexpr uint32_t steps = width == 2 ? 2 : 1;
   // Passes 16 bytes to the sink, of which those up to value `end` are there.
-  template <class Sink> __device__ static void give(Sink& sink, uint32_t first, uint32_t end, const device::vec128& x) {
+  template <class Sink> __device__ static void emit(Sink& sink, uint32_t first, uint32_t end, const device::vec128& x) {
     if (first + tile::lane_values <= end)
       sink(first, x);
     else if (first < end)
@@ -313,8 +314,8 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
           const uint32_t bits = shape_.escape_bits();
           y = 0;
           if constexpr (width == 8)
-            if (bits > 32) y = static_cast<word>(take(in, at, bits - 32)) << 32;
-          y |= take(in, at, bits < 32 ? bits : 32);
+            if (bits > 32) y = static_cast<word>(read_bits(in, at, bits - 32)) << 32;
+          y |= read_bits(in, at, bits < 32 ? bits : 32);
           if constexpr (Exponent != 0)
             y = upper_bits_of_value(static_cast<uint32_t>(y)) << 16;
           else if constexpr (width < 4)
@@ -347,12 +348,12 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   }
 
   // Passes the values of a chunk without codes to the sink.
-  template <class Sink> __device__ void give_plain(Sink& sink) const {
+  template <class Sink> __device__ void emit_plain(Sink& sink) const {
     for (uint32_t i = threadIdx.x; i * tile::lane_values < shape_.values; i += Threads) {
       device::vec128 x;
 #pragma unroll
       for (uint32_t k = 0; k < 4; ++k) x.w[k] = from_[shape::head_words + 4 * i + k];
-      give(sink, i * tile::lane_values, shape_.values, x);
+      emit(sink, i * tile::lane_values, shape_.values, x);
     }
   }
   static constexpr uint32_t escape_mark = 32;  // in the length of an entry: more than a window has
@@ -361,7 +362,7 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   const uint32_t* from_ = nullptr;
   uint32_t* marks_ = nullptr;
   shape shape_{};
-  shape::places at_{};
+  shape::offsets at_{};
 };
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

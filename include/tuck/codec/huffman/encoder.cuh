@@ -33,7 +33,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     typename block_sides<Threads>::TempStorage sides;
     uint32_t any[2];                   // of all numbers
     uint32_t head, bits, least, most;  // the first: bits of head[0]
-    uint32_t spare[max_streams];       // for a word of each stream, if the chunk has no room for streams
+    uint32_t spare[max_streams];       // for a word of each stream, if the chunk has no capacity for streams
   };
 
   __device__ huffman_encoder(TempStorage& temp, std::byte* row) : temp_(temp), row_(row) {}
@@ -86,25 +86,25 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   // Writes the encoded row, except for rests, which are there already.
   __device__ void write(const huffman<T>&, const row_sections&) {
     if (joins_) {  // in place of the numbers
-      join_streams(temp_.chunk + places_.flags, places_.streams, begin_, bits_, reinterpret_cast<uint32_t*>(row_),
+      join_streams(temp_.chunk + offsets_.flags, offsets_.streams, begin_, bits_, reinterpret_cast<uint32_t*>(row_),
                    bit_words_);
       device::sync_block();
     }
     uint32_t* const to = temp_.chunk;
     if (threadIdx.x < shape::head_words) to[threadIdx.x] = threadIdx.x == 0 ? shape_.head[0] : shape_.head[1];
     if (shape_.sides != 0) {
-      if (!shape_.codes_flags()) copy(to + places_.flags, temp_.flags, (shape_.flag_bytes() + 3) / 4);
-      if (!shape_.codes_marks()) copy(to + places_.marks, sides_, (shape_.marks() + 3) / 4);
+      if (!shape_.codes_flags()) copy(to + offsets_.flags, temp_.flags, (shape_.flag_bytes() + 3) / 4);
+      if (!shape_.codes_marks()) copy(to + offsets_.marks, sides_, (shape_.marks() + 3) / 4);
     }
-    for (uint32_t i = places_.tables + threadIdx.x; i < places_.bits; i += Threads) to[i] = 0;
-    if (joins_) copy(to + places_.bits, reinterpret_cast<const uint32_t*>(row_), bit_words_);
+    for (uint32_t i = offsets_.tables + threadIdx.x; i < offsets_.bits; i += Threads) to[i] = 0;
+    if (joins_) copy(to + offsets_.bits, reinterpret_cast<const uint32_t*>(row_), bit_words_);
     device::sync_block();
-    uint32_t* table = to + places_.tables;
-    const auto put_length = [&](uint32_t entry, uint32_t place) {
-      if ((entry & escape_mark) == 0) device::atomic_or(table + place / 8, (entry & 15) << place % 8 * 4);
+    uint32_t* table = to + offsets_.tables;
+    const auto put_length = [&](uint32_t entry, uint32_t index) {
+      if ((entry & escape_mark) == 0) device::atomic_or(table + index / 8, (entry & 15) << index % 8 * 4);
     };
     if (shape_.codes_values()) {
-      if (threadIdx.x < symbols) put_length(temp_.codes[threadIdx.x], place_of(threadIdx.x, shape_.exponent()));
+      if (threadIdx.x < symbols) put_length(temp_.codes[threadIdx.x], length_index(threadIdx.x, shape_.exponent()));
       table += shape_.table_words();
     }
 #pragma unroll
@@ -113,9 +113,9 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
         if (threadIdx.x < nibbles) put_length(temp_.nibble_codes[p][threadIdx.x], threadIdx.x);
         table += nibbles / 8;
       }
-    if (threadIdx.x < places_.streams) {
-      device::shared_bit_writer directory(to + places_.directory, threadIdx.x * shape_.more());
-      directory.put(bits_ - shape_.least(), shape_.more());
+    if (threadIdx.x < offsets_.streams) {
+      device::shared_bit_writer directory(to + offsets_.directory, threadIdx.x * shape_.entry_bits());
+      directory.put(bits_ - shape_.least(), shape_.entry_bits());
       directory.finish();
     }
   }
@@ -218,8 +218,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       for (uint32_t s = device::lane_id(); s < symbols; s += device::warp_size) {
         if (temp_.codes[s] == 0 || s == escape)
           temp_.codes[s] = of_escape;
-        else if (const uint32_t place = place_of(s, shape_.exponent()); place > last)
-          last = place;
+        else if (const uint32_t index = length_index(s, shape_.exponent()); index > last)
+          last = index;
       }
       last = device::warp_max(last);
       if (device::lane_id() == 0 && pays(shape_.values, bits, last / 8 + 1, shape_.saved_bits())) {
@@ -322,23 +322,23 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
 
   // Encodes the streams. Returns the size of the encoded row in bytes.
   __device__ uint32_t encode_streams() {
-    places_ = shape_.find();
-    const uint32_t t = threadIdx.x, front = places_.flags;
-    const uint32_t streams = shape_.has_streams() ? streams_of(places_.directory + temp_.bits / 32) : 0;
+    offsets_ = shape_.find();
+    const uint32_t t = threadIdx.x, front = offsets_.flags;
+    const uint32_t streams = shape_.has_streams() ? streams_of(offsets_.directory + temp_.bits / 32) : 0;
     if (streams == 0) {
       joins_ = false;
       bit_words_ = 0;
-      return 4 * places_.bits;
+      return 4 * offsets_.bits;
     }
-    const uint32_t room = chunk_words > front ? (chunk_words - front) / streams : 0;  // words of a stream
-    joins_ = room != 0;
+    const uint32_t capacity = chunk_words > front ? (chunk_words - front) / streams : 0;  // words of a stream
+    joins_ = capacity != 0;
     uint32_t* const staged = temp_.chunk + front;
     begin_ = 0;
     bits_ = 0;
     if (t < streams) {
       uint32_t* const first = joins_ ? staged + t : temp_.spare + t;
       device::codes_to_shared to(first, 0, joins_ ? streams : 0);
-      uint32_t* const last = first + (joins_ ? (room - 1) * streams : 0);
+      uint32_t* const last = first + (joins_ ? (capacity - 1) * streams : 0);
       put_stream(to, t, streams, [&] { to.stay_before(last); });  // what does not fit is written again later
       bits_ = to.bits();
       if (joins_) to.finish();
@@ -349,10 +349,10 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     begin_ = scan::exclusive_sum(temp_.sides.scan_storage, bits_, total);  // has barriers
     bit_words_ = (total + 31) / 32;
     if (!shape_.set_streams(streams, temp_.least, temp_.most)) return 1u << 22;
-    shape_.place_streams(places_);
-    const uint32_t bits_at = places_.bits, words = bits_at + bit_words_;
+    shape_.set_stream_offsets(offsets_);
+    const uint32_t bits_at = offsets_.bits, words = bits_at + bit_words_;
     const auto sides_at = static_cast<uint32_t>(reinterpret_cast<const std::byte*>(sides_) - row_);
-    if (temp_.most >= 32 * room || (shape_.sides != 0 && 4 * bit_words_ > sides_at)) joins_ = false;
+    if (temp_.most >= 32 * capacity || (shape_.sides != 0 && 4 * bit_words_ > sides_at)) joins_ = false;
     if (!joins_ && words <= chunk_words) {  // once more, to where the bits belong
       uint32_t* const at = temp_.chunk + bits_at;
       device::sync_block();
@@ -373,7 +373,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   std::byte* row_;
   uint32_t* sides_ = nullptr;
   shape shape_{};
-  shape::places places_{};
+  shape::offsets offsets_{};
   uint32_t shift_ = 0;
   uint32_t bits_ = 0, begin_ = 0, bit_words_ = 0;  // of this thread's stream; of all
   bool joins_ = false;

@@ -24,15 +24,15 @@ template <element T> class host_chunk {
 
   // Returns the size of the encoded row in bytes. Writes it if it is not larger than `limit`.
   uint32_t encode(const std::byte* row, mapping how, std::byte* to, uint32_t limit) noexcept {
-    take_values(row, how);
-    take_sides(row);
+    measure_values(row, how);
+    measure_sides(row);
     const uint32_t bytes = 4 * measure();
     if (bytes <= limit) write(row, to);
     return bytes;
   }
 
   status decode(const_bytes encoded, std::byte* row) noexcept {
-    return read(encoded, row) && give_sides(row) ? status::ok : status::bad_payload;
+    return read(encoded, row) && restore_sides(row) ? status::ok : status::bad_payload;
   }
 
  private:
@@ -45,7 +45,7 @@ template <element T> class host_chunk {
   bool codes_part(uint32_t p) const noexcept { return p == flags_part ? shape_.codes_flags() : shape_.codes_marks(); }
 
   // Finds the numbers, and the code of their symbols.
-  void take_values(const std::byte* row, mapping how) noexcept {
+  void measure_values(const std::byte* row, mapping how) noexcept {
     const uint32_t n = shape_.values;
     std::memcpy(numbers_, row, size_t{n} * width);
     const uint32_t bin = how.exponent != 0 ? find_bin(numbers_, n, how.exponent) : 0;
@@ -82,7 +82,7 @@ template <element T> class host_chunk {
     uint32_t bits = escapes * shape_.escape_bits(), last = 0;
     for (uint32_t s = 0; s < symbols; ++s) {
       bits += counts[s] * length_[s];
-      if (length_[s] != 0 && s != escape) last = std::max(last, place_of(s, how.exponent));
+      if (length_[s] != 0 && s != escape) last = std::max(last, length_index(s, how.exponent));
     }
     if (pays(n, bits, last / 8 + 1, shape_.saved_bits())) {
       shape_.head[0] |= uint32_t{length_[escape]} << 25 | last / 8 << 29;
@@ -100,7 +100,7 @@ template <element T> class host_chunk {
     std::memset(symbol_ + shape_.values, symbols, 3);
   }
 
-  void take_sides(const std::byte* row) noexcept {
+  void measure_sides(const std::byte* row) noexcept {
     const uint32_t words = shape_.sides / 4;
     std::memset(mask_, 0, shape_.sides);
     visit_sides([&](uint32_t begin, std::byte* side, uint32_t size) { std::memcpy(side, row - begin, size); });
@@ -120,14 +120,14 @@ template <element T> class host_chunk {
       bits_ += bits;
     }
   }
-  bool give_sides(std::byte* row) noexcept {
+  bool restore_sides(std::byte* row) noexcept {
     if (!has_ones(flags_, shape_.sides, shape_.marks())) return false;
     spread<ones::non_zeros>(as_bytes(flags_), as_bytes(marks_), as_bytes(marks_ + shape_.marks()), mark_bytes());
     from_marks(mask_, shape_.sides / 4, shape_.rule());
     visit_sides([&](uint32_t begin, const std::byte* side, uint32_t size) { std::memcpy(row - begin, side, size); });
     return true;
   }
-  // Calls visit(where it begins before the values, its place in mask_, its bytes) for each side stream.
+  // Calls visit(where it begins before the values, its bytes in mask_, their number) for each side stream.
   template <class Visit> void visit_sides(const Visit& visit) noexcept {
     auto* side = reinterpret_cast<std::byte*>(mask_);
     for (uint32_t i = 1; i < sections_.count; side += round_up_pow2(sections_.size(i++), 2))
@@ -172,14 +172,14 @@ template <element T> class host_chunk {
       if (!codes_part(p)) std::memcpy(to + 4 * (p == flags_part ? at_.flags : at_.marks), part(p), part_bytes(p));
     at = to + 4 * at_.tables;
     if (shape_.codes_values()) {
-      uint8_t places[symbols] = {};
-      for (uint32_t s = 0; s < escape; ++s) places[place_of(s, shape_.exponent())] = length_[s];
-      at = write_lengths(places, 8 * shape_.table_words(), at);
+      uint8_t lengths[symbols] = {};
+      for (uint32_t s = 0; s < escape; ++s) lengths[length_index(s, shape_.exponent())] = length_[s];
+      at = write_lengths(lengths, 8 * shape_.table_words(), at);
     }
     for (const uint32_t p : {flags_part, marks_part})
       if (codes_part(p)) at = write_lengths(nibble_lengths_[p], nibbles, at);
     bit_writer directory(at);
-    for (uint32_t t = 0; t < at_.streams; ++t) directory.put(stream_bits_[t] - shape_.least(), shape_.more());
+    for (uint32_t t = 0; t < at_.streams; ++t) directory.put(stream_bits_[t] - shape_.least(), shape_.entry_bits());
     directory.finish();
     copy_reversed(scratch(), (bits_ + 31) / 32, to + 4 * size_t{at_.bits});
   }
@@ -230,10 +230,10 @@ template <element T> class host_chunk {
     if (at_.bits > encoded.size() / 4) return false;
     const std::byte* at = encoded.data() + 4 * at_.tables;
     if (shape_.codes_values()) {
-      uint8_t places[symbols] = {};
-      at = read_lengths(at, 8 * shape_.table_words(), places);
+      uint8_t lengths[symbols] = {};
+      at = read_lengths(at, 8 * shape_.table_words(), lengths);
       for (uint32_t s = 0; s < escape; ++s) {
-        length_[s] = places[place_of(s, shape_.exponent())];
+        length_[s] = lengths[length_index(s, shape_.exponent())];
         if (length_[s] != 0 && !shape_.can_have(s)) return false;
       }
       length_[escape] = static_cast<uint8_t>(shape_.escape_length());
@@ -277,11 +277,11 @@ template <element T> class host_chunk {
   }
   bool read_streams(const std::byte* directory, const std::byte* from, uint32_t words) noexcept {
     uint32_t all = 0;
-    for (uint32_t t = 0, bit = 0; t < at_.streams; ++t, bit += shape_.more()) {
-      uint32_t more = 0;  // byte by byte: nothing behind the directory is read
-      for (uint32_t b = 0; b < shape_.more(); ++b)
-        more |= (static_cast<uint32_t>(directory[(bit + b) / 8]) >> (bit + b) % 8 & 1) << b;
-      stream_bits_[t] = shape_.least() + more;
+    for (uint32_t t = 0, bit = 0; t < at_.streams; ++t, bit += shape_.entry_bits()) {
+      uint32_t above = 0;  // byte by byte: nothing behind the directory is read
+      for (uint32_t b = 0; b < shape_.entry_bits(); ++b)
+        above |= (static_cast<uint32_t>(directory[(bit + b) / 8]) >> (bit + b) % 8 & 1) << b;
+      stream_bits_[t] = shape_.least() + above;
       all += stream_bits_[t];
     }
     if ((all + 31) / 32 != words) return false;
@@ -293,7 +293,7 @@ template <element T> class host_chunk {
     if (shape_.codes_values()) {  // quad by quad: streams do not wait for each other
       const uint32_t whole = shape_.values / 4 * 4;
       detail::vectorized([&] { read_quads(in, whole, position); });
-      for (uint32_t i = whole; i < shape_.values; ++i) numbers_[i] = take_value(in, position[whole / 4 & last]);
+      for (uint32_t i = whole; i < shape_.values; ++i) numbers_[i] = read_value(in, position[whole / 4 & last]);
     }
     for (const uint32_t p : {flags_part, marks_part})
       if (codes_part(p))
@@ -325,7 +325,7 @@ template <element T> class host_chunk {
         };
         const uint32_t a = next(), b = next(), c = next(), d = next(), used = (a + b + c + d) & 255;
         if (used >= escape_mark) {
-          for (uint32_t k = 0; k < 4; ++k) to[k] = take_value(in, position[t]);
+          for (uint32_t k = 0; k < 4; ++k) to[k] = read_value(in, position[t]);
           continue;
         }
         position[t] += used;
@@ -336,15 +336,15 @@ template <element T> class host_chunk {
       }
     }
   }
-  value take_value(const bits_in& in, uint32_t& bit) const noexcept {
+  value read_value(const bits_in& in, uint32_t& bit) const noexcept {
     const uint32_t e = entry_[in.window(bit) >> (64 - max_length)];
     bit += e & 15;
-    return static_cast<value>(e >> 8 == escape ? in.take(bit, shape_.escape_bits()) : e >> 8);
+    return static_cast<value>(e >> 8 == escape ? in.read_bits(bit, shape_.escape_bits()) : e >> 8);
   }
 
   const section_list& sections_;
   shape shape_;
-  shape::places at_{};
+  shape::offsets at_{};
   uint32_t bits_ = 0, stream_bits_[max_streams];
   uint8_t length_[symbols] = {}, nibble_lengths_[2][nibbles] = {};
   uint8_t symbol_[max_values + 3];

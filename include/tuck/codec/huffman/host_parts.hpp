@@ -54,7 +54,7 @@ struct bits_in {
   uint64_t window(uint32_t at) const noexcept {
     return __builtin_bswap64(load_unaligned<uint64_t>(from + std::min(at / 8, end))) << at % 8;
   }
-  uint64_t take(uint32_t& at, uint32_t count) const noexcept {  // up to 64
+  uint64_t read_bits(uint32_t& at, uint32_t count) const noexcept {  // up to 64
     uint64_t x = 0;
     for (uint32_t left = count; left != 0;) {
       const uint32_t n = std::min(left, 32u);

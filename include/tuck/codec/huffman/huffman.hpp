@@ -25,12 +25,12 @@ template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffm
     return huffman_format::max_bytes(count * width, 0);
   }
 #if defined(TUCK_HOST)
-  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept {
+  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {
     if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
     const auto limit = static_cast<uint32_t>(values.size_bytes()) - 1;
     const section_list sections = only(values);
     const uint32_t used =
-        huffman_format::host_chunk<T>(sections).encode(as_bytes(values).data(), how, room.data(), limit);
+        huffman_format::host_chunk<T>(sections).encode(as_bytes(values).data(), how, out.data(), limit);
     return used <= limit ? used : incompressible;
   }
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept {

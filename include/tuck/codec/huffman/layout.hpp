@@ -25,10 +25,10 @@
 //                          first. Then the remaining shift % 8 bits of all rests, in planes of 4, 2 and 1 bits a value
 //                          as its binary digits say, those of 4 bits lowest. With `plain` the values, and no rests
 //   flags, marks           if they are not coded
-//   u32 lengths[]          of the codes of symbols below 63, four bits each, in the order of place_of; `table_words`
-//                          words, all further lengths are 0. Absent with `plain`, or without values
+//   u32 lengths[]          of the codes of symbols below 63, four bits each, in the order of length_index;
+//                          `table_words` words, all further lengths are 0. Absent with `plain`, or without values
 //   u32 lengths[2] twice   of the codes of flags and marks, if they are coded
-//   directory              `more` bits for each of S streams: its bits above `least`
+//   directory              `entry` bits for each of S streams: its bits above `least`
 //   bits                   all streams without gaps, from the highest bit of each word down
 //
 // Each part is padded with zeros to whole words. A plane of k bits has value i at bit i k, lowest bits first.
@@ -142,8 +142,8 @@ TUCK_HD constexpr uint32_t streams_of(uint32_t words) noexcept {
   return streams;
 }
 
-// Returns the place of the length of a symbol's code. Those of negative floats are behind all others.
-TUCK_HD constexpr uint32_t place_of(uint32_t s, uint32_t exponent) noexcept {
+// Returns the index of the length of a symbol's code. Those of negative floats are behind all others.
+TUCK_HD constexpr uint32_t length_index(uint32_t s, uint32_t exponent) noexcept {
   return exponent == 0 || exponent > 8 ? s : (s & 2) << 4 | s >> 2 << 1 | (s & 1);
 }
 
@@ -208,7 +208,7 @@ enum mark_rule : uint32_t { differences, inverted, as_they_are };
 //
 //    31     29 28    25 24    18 17    14    13      12    11      9 8       6 5       0
 //   +---------+--------+--------+--------+-------+-------+---------+---------+---------+
-//   |  table  | escape |  bin   |  more  | marks | flags | mapping | dropped |  shift  |   head[0]
+//   |  table  | escape |  bin   | entry  | marks | flags | mapping | dropped |  shift  |   head[0]
 //   +---------+--------+--------+--------+-------+-------+---------+---------+---------+
 //    words - 1  length  of top           coded?  coded?
 //    31                20 19        17 16  15 14                                      0
@@ -229,7 +229,7 @@ struct shape {
   TUCK_HD constexpr uint32_t mapping_code() const noexcept { return head[0] >> 9 & 7; }
   TUCK_HD constexpr bool codes_flags() const noexcept { return (head[0] >> 12 & 1) != 0; }
   TUCK_HD constexpr bool codes_marks() const noexcept { return (head[0] >> 13 & 1) != 0; }
-  TUCK_HD constexpr uint32_t more() const noexcept { return head[0] >> 14 & 15; }
+  TUCK_HD constexpr uint32_t entry_bits() const noexcept { return head[0] >> 14 & 15; }
   TUCK_HD constexpr uint32_t bin() const noexcept { return head[0] >> 18 & 127; }
   TUCK_HD constexpr uint32_t escape_length() const noexcept { return head[0] >> 25 & 15; }
   TUCK_HD constexpr uint32_t table_words() const noexcept { return (head[0] >> 29) + 1; }
@@ -260,13 +260,13 @@ struct shape {
     const uint32_t code = how.exponent == 0 ? how.zigzag : how.exponent == 4 ? 4 : how.exponent / 3 + 4;
     return shift | code << 9 | bin << 18;
   }
-  // Sets what depends on the streams' bits. Returns false if the head has no room for it.
+  // Sets what depends on the streams' bits. Returns false if it does not fit in the head.
   TUCK_HD constexpr bool set_streams(uint32_t streams, uint32_t least, uint32_t most) noexcept {
     constexpr uint32_t limit = low_mask(12);
-    const uint32_t stored = least / 4 < limit ? least / 4 : limit, more = bit_width(most - 4 * stored);
-    head[0] |= (more & 15) << 14;
+    const uint32_t stored = least / 4 < limit ? least / 4 : limit, wanted = bit_width(most - 4 * stored);
+    head[0] |= (wanted & 15) << 14;
     head[1] |= (bit_width(streams / min_streams) - 1) << 17 | stored << 20;
-    return more <= 15;
+    return wanted <= 15;
   }
 
   // Returns the words of a plane of k bits.
@@ -279,22 +279,22 @@ struct shape {
   }
 
   // Where the parts begin, in words, and the number of streams.
-  struct places {
+  struct offsets {
     uint32_t flags, marks, tables, directory, bits, streams;
   };
-  TUCK_HD constexpr places find() const noexcept {
-    places p{};
+  TUCK_HD constexpr offsets find() const noexcept {
+    offsets p{};
     p.flags = head_words + rest_words();
     p.marks = p.flags + (codes_flags() ? 0 : (flag_bytes() + 3) / 4);
     p.tables = p.marks + (codes_marks() ? 0 : (marks() + 3) / 4);
     p.directory = p.tables + (codes_values() ? table_words() : 0) + (codes_flags() ? 2 : 0) + (codes_marks() ? 2 : 0);
-    place_streams(p);
+    set_stream_offsets(p);
     return p;
   }
   // Sets what depends on the streams.
-  TUCK_HD constexpr void place_streams(places& p) const noexcept {
+  TUCK_HD constexpr void set_stream_offsets(offsets& p) const noexcept {
     p.streams = has_streams() ? streams() : 0;
-    p.bits = p.directory + (p.streams * more() + 31) / 32;
+    p.bits = p.directory + (p.streams * entry_bits() + 31) / 32;
   }
 
   // Returns whether an encoder can have written the head.
@@ -306,7 +306,7 @@ struct shape {
                 : e + 2 > bits || top() >> e != 0 || shift() != float_shift(width, e) || shift() + e > bits))
       return false;
     if (!codes_values() && head[0] >> 25 != 0) return false;
-    return has_streams() || (least() == 0 && more() == 0 && streams() == min_streams);
+    return has_streams() || (least() == 0 && entry_bits() == 0 && streams() == min_streams);
   }
 };
 

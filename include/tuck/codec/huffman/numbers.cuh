@@ -117,7 +117,7 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) number_quad
       }
     }
   }
-  // Moves the bits of each number up. Lanes must have room for them.
+  // Moves the bits of each number up. Lanes must have as many zeros there.
   __device__ void shift_up(uint32_t bits) {
 #pragma unroll
     for (uint32_t i = 0; i < words; ++i) set(i, at(i) << bits);

@@ -19,7 +19,7 @@ __device__ inline void join_streams(const uint32_t* staged, uint32_t streams, ui
     device::shared_steps from(staged, t, tile_bytes / 4, streams);
 #pragma unroll 1
     for (uint32_t i = 0; i < whole; ++i) {
-      const uint32_t now = from.take();
+      const uint32_t now = from.get();
       to[i] = device::funnel_shift_right(now, before, shift);
       before = now;
     }

@@ -122,9 +122,9 @@ template <uint32_t LookupBits, uint32_t Symbols> class code_table {
 
   // Returns the next symbol; a refill must have made its bits available. Returns no_symbol, and consumes one bit, if
   // the bits are no codeword.
-  template <class Input> TUCK_HD uint32_t take(Input& in) const noexcept {
+  template <class Input> TUCK_HD uint32_t decode_symbol(Input& in) const noexcept {
     const uint32_t entry = lookup_[in.peek() & low_mask(bits_)];
-    if (entry == 0) return take_long(in);
+    if (entry == 0) return decode_long(in);
     in.drop(entry & 15);
     return entry >> 4;
   }
@@ -132,7 +132,7 @@ template <uint32_t LookupBits, uint32_t Symbols> class code_table {
  private:
   static constexpr uint32_t all_codes = 1u << max_code_bits;
 
-  template <class Input> TUCK_HD uint32_t take_long(Input& in) const noexcept {
+  template <class Input> TUCK_HD uint32_t decode_long(Input& in) const noexcept {
     const uint32_t code = reversed(in.peek() & low_mask(max_code_bits), max_code_bits);
     for (uint32_t l = bits_ + 1; l <= max_code_bits; ++l) {
       if (code >= end_[l]) continue;
@@ -167,8 +167,8 @@ class block {
   // fixed blocks.
   template <class Input> TUCK_HD status read(Input& in, bool fixed_codes) noexcept {
     in.refill();
-    is_final = in.take(1) != 0;
-    type = static_cast<block_type>(in.take(2));
+    is_final = in.read_bits(1) != 0;
+    type = static_cast<block_type>(in.read_bits(2));
     if (in.overrun()) return status::deflate_ends_early;
     if (type == fixed && fixed_codes) return status::ok;
     status found = status::ok;
@@ -196,8 +196,8 @@ class block {
   template <class Input> TUCK_HD status read_stored(Input& in) noexcept {
     in.align();
     in.refill();
-    stored_bytes = in.take(16);
-    return in.take(16) == (~stored_bytes & 0xffff) ? status::ok : status::deflate_stored_length;
+    stored_bytes = in.read_bits(16);
+    return in.read_bits(16) == (~stored_bytes & 0xffff) ? status::ok : status::deflate_stored_length;
   }
   TUCK_HD void set_fixed() noexcept {
     literal_count = fixed_literal_symbols;
@@ -208,27 +208,27 @@ class block {
   // Reads the lengths of all codes (section 3.2.7).
   template <class Input> TUCK_HD status read_lengths(Input& in) noexcept {
     in.refill();
-    literal_count = first_length_symbol + in.take(5);
-    distance_count = 1 + in.take(5);
-    const uint32_t count = literal_count + distance_count, precodes = 4 + in.take(4);
+    literal_count = first_length_symbol + in.read_bits(5);
+    distance_count = 1 + in.read_bits(5);
+    const uint32_t count = literal_count + distance_count, precodes = 4 + in.read_bits(4);
     if (literal_count > literal_symbols || distance_count > distance_symbols) return status::deflate_code_counts;
 
     auto& precode = distances;  // until the lengths are known
     for (uint32_t i = 0; i < precode_symbols; ++i) {
       in.refill();
-      length[precode_order(i)] = static_cast<uint8_t>(i < precodes ? in.take(3) : 0);
+      length[precode_order(i)] = static_cast<uint8_t>(i < precodes ? in.read_bits(3) : 0);
     }
     if (!precode.sort(length, precode_symbols) || !precode.is_complete()) return status::deflate_precode;
     precode.fill(length, 0, 1);
 
     for (uint32_t i = 0; i < count;) {
       in.refill();
-      const uint32_t symbol = precode.take(in);
+      const uint32_t symbol = precode.decode_symbol(in);
       uint32_t bits = symbol, times = 1;
       if (symbol >= 16) {
         if (symbol == 16 && i == 0) return status::deflate_first_repeat;
         bits = symbol == 16 ? length[i - 1] : 0;
-        times = (symbol == 18 ? 11 : 3) + in.take(symbol == 16 ? 2 : symbol == 17 ? 3 : 7);
+        times = (symbol == 18 ? 11 : 3) + in.read_bits(symbol == 16 ? 2 : symbol == 17 ? 3 : 7);
         if (i + times > count) return status::deflate_long_repeat;
       }
       for (; times != 0; --times) length[i++] = static_cast<uint8_t>(bits);
@@ -268,22 +268,22 @@ class token {
 };
 
 // Decodes the next token of a block. A refill provides Input::refilled_bits bits.
-template <class Input> TUCK_HD token take_token(Input& in, const block& codes) noexcept {
+template <class Input> TUCK_HD token read_token(Input& in, const block& codes) noexcept {
   in.refill();
-  const uint32_t symbol = codes.literals.take(in);
+  const uint32_t symbol = codes.literals.decode_symbol(in);
   if (symbol < end_of_block) return token::literal(symbol);
   if (symbol == end_of_block) return token::end(status::ok);
   if (symbol == no_symbol) return token::end(status::deflate_codeword);
   if (symbol >= literal_symbols) return token::end(status::deflate_length_symbol);
   const symbol_meaning length = length_of(symbol);
-  const uint32_t more_length = in.take(length.extra_bits);
+  const uint32_t extra_length = in.read_bits(length.extra_bits);
 
   if constexpr (Input::refilled_bits < 48) in.refill();
-  const uint32_t distance_symbol = codes.distances.take(in);
+  const uint32_t distance_symbol = codes.distances.decode_symbol(in);
   if (distance_symbol == no_symbol) return token::end(status::deflate_codeword);
   if (distance_symbol >= distance_symbols) return token::end(status::deflate_distance_symbol);
   const symbol_meaning distance = distance_of(distance_symbol);
-  return token::match(length.base + more_length, distance.base + in.take(distance.extra_bits));
+  return token::match(length.base + extra_length, distance.base + in.read_bits(distance.extra_bits));
 }
 
 }  // namespace tuck::inline TUCK_ABI::deflate_format

@@ -61,7 +61,7 @@ class inflater {
     const uint64_t size = out_.size();
     for (;;) {
       const bool ample = in.ample() && size - produced >= max_match + 8;
-      const token t = take_token(in, block_);
+      const token t = read_token(in, block_);
       if (!ample && in.overrun()) return status::deflate_ends_early;
       if (t.is_literal() && (ample || produced != size)) {
         out[produced++] = t.byte();

@@ -150,7 +150,7 @@ class inflate_warp {
   __device__ status decode_tokens(input& in, bytes out, uint64_t& produced) {
     for (;;) {
       in.stage();
-      if (device::lane_id() == 0) take_tokens(in, produced, out.size() - produced);
+      if (device::lane_id() == 0) read_tokens(in, produced, out.size() - produced);
       device::sync_warp();
       write_tokens(out.data() + produced);
       produced += temp_.size;
@@ -159,11 +159,11 @@ class inflate_warp {
   }
 
   // Called by lane 0. Decodes tokens up to the end of the block, 32 tokens, or the capacity of the output.
-  __device__ void take_tokens(input& in, uint64_t produced, uint64_t capacity) {
+  __device__ void read_tokens(input& in, uint64_t produced, uint64_t capacity) {
     uint32_t count = 0, size = 0;
     temp_.block_ended = true;
     for (; count < device::warp_size; ++count) {
-      token t = take_token(in, temp_.block);
+      token t = read_token(in, temp_.block);
       if (in.overrun()) return end_tokens(count, size, status::deflate_ends_early);
       if (!t.is_literal() && !t.is_match()) return end_tokens(count, size, t.why());
       if (t.distance() > produced + size) return end_tokens(count, size, status::deflate_distance);

@@ -17,8 +17,8 @@
 // saving less than an eighth is not worth the time to decode. Decoders reject larger chunks, and chunks whose size is
 // not the sum of the two parts. Host and device write the same bytes.
 //
-// In the frame header, the stage of quantize has these parameters. quantize_codes, the form of quantize for chains, has
-// the same:
+// In the frame header, the stage of quantize has these parameters. quantize_codes, the variant of quantize for chains,
+// has the same:
 //
 //   mode    bits 0 to 3: bound_mode; bits 4 to 7: predictor (bitpack/groups.hpp), 0 in chains
 //   small   range-relative bound: the factor as the bits of an f32, rounded to nearest, from 2^-125 to 2^120, or 0 if
@@ -360,7 +360,7 @@ template <floating_element T> status quantize<T>::decode_chunk(const_bytes encod
 static_assert(adaptive_codec<quantize<float>>);
 
 /// @cond
-// -- the form for chains ---------------------------------------------------------------------------------------------
+// -- the variant for chains ------------------------------------------------------------------------------------------
 
 // quantize_codes: quantize as the first stage of a chain, whose next stages compress the codes. Values are coded as in
 // quantize, with the same bounds and stage parameters. A chunk of n values has
@@ -428,11 +428,11 @@ template <floating_element T> class quantize_codes {
   TUCK_HD static constexpr uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept {
     return static_cast<uint32_t>(encoded.size()) - count * uint32_t{sizeof(T)};
   }
-  TUCK_HD static constexpr bool side_fits(uint32_t side_bytes, uint32_t kept, uint32_t count) noexcept {
-    return kept == count && (is_side({0}, side_bytes) || is_side({2}, side_bytes));
+  TUCK_HD static constexpr bool side_fits(uint32_t side_bytes, uint32_t residuals, uint32_t count) noexcept {
+    return residuals == count && (is_side({0}, side_bytes) || is_side({2}, side_bytes));
   }
-  TUCK_HD static constexpr bool is_side(const side& form, uint32_t size) noexcept {
-    return form.exceptions(size) <= max_exceptions && size == form.bytes(form.exceptions(size));
+  TUCK_HD static constexpr bool is_side(const side& layout, uint32_t size) noexcept {
+    return layout.exceptions(size) <= max_exceptions && size == layout.bytes(layout.exceptions(size));
   }
 
  private:

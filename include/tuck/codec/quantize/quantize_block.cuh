@@ -260,7 +260,7 @@ template <floating_element T, int Threads> class block_decoder<quantize_codes<T>
       quantizer_of_tile::put(values + position[i] * sizeof(T),
                              quantizer_of_tile::get(of_side + side.values(exceptions) + i * sizeof(T)));
     device::sync_block();
-    give_row<tile>(count, values, sink);
+    emit_row<tile>(count, values, sink);
     return status::ok;
   }
 

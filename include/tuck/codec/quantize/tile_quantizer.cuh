@@ -139,9 +139,9 @@ template <floating_element T, int Threads> class tile_quantizer {
   /// Writes the side stream after a barrier: the exponent and `exceptions` values. `to` is a multiple of 4 in shared
   /// memory that is zero. The value_of of `values` returns the exceptions.
   template <class Values>
-  __device__ void write_side(const side& form, std::byte* to, uint32_t exponent, uint32_t exceptions,
+  __device__ void write_side(const side& layout, std::byte* to, uint32_t exponent, uint32_t exceptions,
                              const Values& values) const {
-    if (form.positions != 0 && threadIdx.x == 0) *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(exponent);
+    if (layout.positions != 0 && threadIdx.x == 0) *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(exponent);
     if (exceptions == 0) return;
     // Positions ascend with the warp, the row, the lane, and the offset in the 16 bytes of the lane.
     uint32_t next = of_warps::sum_before(of_warps::get(temp_.of_warp));
@@ -154,16 +154,16 @@ template <floating_element T, int Threads> class tile_quantizer {
 #pragma unroll 1
       for (uint32_t left = mine; left != 0; left &= left - 1) {
         const uint32_t k = trailing_zeros(left);
-        reinterpret_cast<uint16_t*>(to + form.positions)[at] =
+        reinterpret_cast<uint16_t*>(to + layout.positions)[at] =
             static_cast<uint16_t>(tile::first_value(r * tile::row_words) + k);
-        put(to + form.values(exceptions) + at++ * sizeof(T), values.value_of(r, k));
+        put(to + layout.values(exceptions) + at++ * sizeof(T), values.value_of(r, k));
       }
     }
   }
 
   /// Returns the exponent of a side stream in shared memory.
-  __device__ static uint32_t exponent(const side& form, const std::byte* of_side) {
-    return form.positions != 0 ? *reinterpret_cast<const uint16_t*>(of_side) : 0;
+  __device__ static uint32_t exponent(const side& layout, const std::byte* of_side) {
+    return layout.positions != 0 ? *reinterpret_cast<const uint16_t*>(of_side) : 0;
   }
   /// Returns to all threads whether the positions ascend and are below `count`. Has a barrier.
   __device__ static bool are_sound(const uint16_t* position, uint32_t exceptions, uint32_t count) {

@@ -112,7 +112,7 @@ template <element T, uint32_t Kinds, int Threads> struct block_rle_mask {
       const uint32_t g = r * Threads + threadIdx.x;
       temp.levels[C::l1_begin(count) + (before[r] >> 16)] = static_cast<std::byte>(l1[r]);
       const uint32_t eight[] = {mask[2 * g], mask[2 * g + 1]};
-      device::shared_place<uint8_t> l0(temp.levels, l0_begin + (before[r] & 0xffffu));
+      device::shared_position<uint8_t> l0(temp.levels, l0_begin + (before[r] & 0xffffu));
       detail::unrolled<8>([&]<int B>() {
         l0.template put_if<1u << B>(l1[r], eight[B / 4] >> (B % 4 * 8));
         l0 = l0.after(l1[r] >> B & 1);
@@ -162,7 +162,7 @@ template <element T, uint32_t Kinds, int Threads> struct block_rle_mask {
       if (g >= groups) continue;
       uint32_t eight[2] = {};
       if (l1[r] != 0) {
-        device::shared_place<uint8_t> l0(from, l0_begin + before[r]);
+        device::shared_position<uint8_t> l0(from, l0_begin + before[r]);
         detail::unrolled<8>([&]<int B>() {
           eight[B / 4] |= l0.template get_if<1u << B>(l1[r]) << (B % 4 * 8);
           l0 = l0.after(l1[r] >> B & 1);

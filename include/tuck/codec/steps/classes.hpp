@@ -21,17 +21,17 @@ inline uint64_t mask_of_rest(uint32_t begin, uint32_t count) noexcept {
   return ~uint64_t{0} >> (count - begin < 64 ? 64 - (count - begin) : 0);
 }
 
-inline constexpr uint32_t places_at_once = 8;
+inline constexpr uint32_t positions_at_once = 8;
 
-/// Finds the places of the ones among `count` bits.
+/// Finds the positions of the ones among `count` bits.
 /// @param bits  whole words of 64 bits
-/// @param to    memory for as many places as there are ones, and places_at_once more
-template <class Cpu> void find_places(const std::byte* bits, uint32_t count, uint16_t* to) noexcept {
+/// @param to    memory for as many positions as there are ones, and positions_at_once more
+template <class Cpu> void find_positions(const std::byte* bits, uint32_t count, uint16_t* to) noexcept {
   for (uint32_t begin = 0; begin < count; begin += 64) {
     uint64_t left = load_unaligned<uint64_t>(bits + begin / 8) & mask_of_rest(begin, count);
     uint16_t* const end = to + Cpu::popcount(left);
     do {  // always so many: how many there are cannot be predicted
-      for (uint32_t k = 0; k < places_at_once; ++k, left &= left - 1)
+      for (uint32_t k = 0; k < positions_at_once; ++k, left &= left - 1)
         *to++ = static_cast<uint16_t>(begin + static_cast<uint32_t>(std::countr_zero(left)));
     } while (to < end);
     to = end;

@@ -61,7 +61,7 @@ template <floating_element T, int Threads> class block_decoder<steps<T>, Threads
     device::sync_block();
     restore_values(before, count, of_base);
     device::sync_block();
-    give_row<tile>(count, from, sink);
+    emit_row<tile>(count, from, sink);
     return status::ok;
   }
 
@@ -72,28 +72,28 @@ template <floating_element T, int Threads> class block_decoder<steps<T>, Threads
   // Reads the header with one thread. `signs` is then where it ends. Returns false if encoders write no such header.
   __device__ bool read_header() {
     uint32_t at = 0;
-    const auto take = [&](uint32_t bits) {
+    const auto read_bits = [&](uint32_t bits) {
       const uint32_t x = get(at) & low_mask(bits);
       at += bits;
       return x;
     };
-    temp_.threshold = take(steps_format::threshold_bits);
+    temp_.threshold = read_bits(steps_format::threshold_bits);
     uint32_t ones = 1;
     bool good = temp_.threshold < steps_format::exponent_fields<T>;
 #pragma unroll 1
     for (uint32_t row = 0; row < rows; ++row) {
-      const uint32_t width = ones != 0 ? take(steps_format::width_bits) : 0;
+      const uint32_t width = ones != 0 ? read_bits(steps_format::width_bits) : 0;
       good &= width <= steps_format::max_width;
       ones = 0;
 #pragma unroll 1
       for (uint32_t c = 0; c < classes; ++c) {
         temp_.begin[row + 1][c] = ones;
-        ones += take(width < steps_format::max_width ? width : steps_format::max_width);
+        ones += read_bits(width < steps_format::max_width ? width : steps_format::max_width);
       }
       temp_.begin[row + 1][classes] = ones;
       good &= width == 0 || ones != 0;
     }
-    temp_.order = ones != 0 ? take(steps_format::order_bits) : 0;
+    temp_.order = ones != 0 ? read_bits(steps_format::order_bits) : 0;
     temp_.signs = at;
     return good;
   }
@@ -216,7 +216,7 @@ template <floating_element T, int Threads> class block_decoder<steps<T>, Threads
 #pragma unroll 1
         for (uint32_t left = base::window(temp_.bits[0], at) & low_mask(values); left != 0; left &= left - 1) {
           const auto k = static_cast<uint32_t>(device::ffs(left) - 1);
-          const uint32_t i = 32 * w + steps_format::place_of_one(of_class, k), step = base::rank(temp_, 0, at + k);
+          const uint32_t i = 32 * w + steps_format::position_of_one(of_class, k), step = base::rank(temp_, 0, at + k);
           uint32_t magnitude = 1;
           if (base::is_one(temp_.bits[1], step)) {
             const uint32_t second = base::rank(temp_, 1, step);

@@ -32,18 +32,18 @@ template <floating_element T, uint32_t Most> class host_decoder {
   }
 
   bool read_header() noexcept {
-    threshold_ = take(threshold_bits);
+    threshold_ = read_bits(threshold_bits);
     if (threshold_ >= exponent_fields<T>) return false;
     of_class_.find(base_, count_, threshold_);
     uint64_t remainders = 0;
     for (uint32_t c = 0; c < classes; ++c) length_[0][c] = of_class_.values[c];
     uint32_t sum = 1;
     for (uint32_t row = 0; row < rows; ++row) {
-      const uint32_t width = sum != 0 ? take(width_bits) : 0;
+      const uint32_t width = sum != 0 ? read_bits(width_bits) : 0;
       if (width > max_width) return false;
       sum = 0;
       for (uint32_t c = 0; c < classes; ++c) {
-        const uint32_t k = length_[row + 1][c] = take(width);
+        const uint32_t k = length_[row + 1][c] = read_bits(width);
         if (k > length_[row][c]) return false;
         lists_[row][c] = list::of(k, length_[row][c]);
         sum += k;
@@ -53,7 +53,7 @@ template <floating_element T, uint32_t Most> class host_decoder {
       if (row == 0) changes_ = sum;
     }
     extras_ = sum;
-    order_ = extras_ != 0 ? take(order_bits) : 0;
+    order_ = extras_ != 0 ? read_bits(order_bits) : 0;
     signs_ = static_cast<uint32_t>(at_ + remainders);
     return at_ + remainders + changes_ <= end_;
   }
@@ -64,15 +64,15 @@ template <floating_element T, uint32_t Most> class host_decoder {
     for (uint32_t row = 0; row < rows; ++row)
       if (!read_row(row, unary)) return false;
     uint32_t next_2 = 0, extra = 0;
-    const auto take_one = [](const std::byte* bits, uint32_t i) {
+    const auto bit_of = [](const std::byte* bits, uint32_t i) {
       return static_cast<uint32_t>(bits[i / 8]) >> i % 8 & 1;
     };
     for (uint32_t i = 0; i < changes_; ++i) {  // without branches
-      const uint32_t over_1 = take_one(bits_[1], i), over_2 = take_one(bits_[2], next_2) & over_1;
+      const uint32_t over_1 = bit_of(bits_[1], i), over_2 = bit_of(bits_[2], next_2) & over_1;
       next_2 += over_1;
-      places_[extra] = static_cast<uint16_t>(i);
+      positions_[extra] = static_cast<uint16_t>(i);
       extra += over_2;
-      const uint32_t magnitude = 1 + over_1 + over_2, negative = take_one(chunk_, signs_ + i);
+      const uint32_t magnitude = 1 + over_1 + over_2, negative = bit_of(chunk_, signs_ + i);
       step_[i] = static_cast<word>((magnitude ^ (0 - negative)) + negative);
     }
     return read_extras(unary);
@@ -100,9 +100,9 @@ template <floating_element T, uint32_t Most> class host_decoder {
         }
         store_unaligned(changed + begin / 8, ones);
       }
-      find_places<Cpu>(changed, count_, places_);
+      find_positions<Cpu>(changed, count_, positions_);
       for (uint32_t k = 0; k < changes_; ++k) {
-        const uint32_t i = places_[k];
+        const uint32_t i = positions_[k];
         const word base = base_.at(i);
         const word step = step_[step_at[class_of(exponent_of<T>(base), threshold_)]++];
         store_unaligned(to + i * sizeof(T), change_of<T>(step, base));
@@ -113,7 +113,7 @@ template <floating_element T, uint32_t Most> class host_decoder {
  private:
   static constexpr uint32_t zero_bytes = 48;  // a header that is cut short has zeros in place of the rest
 
-  uint32_t take(uint32_t width) noexcept {
+  uint32_t read_bits(uint32_t width) noexcept {
     const auto x = bits_from<uint32_t>(chunk_, at_, width);
     at_ += width;
     return x;
@@ -133,7 +133,7 @@ template <floating_element T, uint32_t Most> class host_decoder {
       for (uint32_t i = 0; i < l.entries; ++i) {
         uint32_t q;
         if (!unary.get(q)) return false;
-        next += uint64_t{q} << l.remainder | take(l.remainder);
+        next += uint64_t{q} << l.remainder | read_bits(l.remainder);
         if (next >= length) return false;
         const uint32_t at = first + static_cast<uint32_t>(next++);
         bits[at / 8] |= static_cast<std::byte>(1u << at % 8);
@@ -156,7 +156,7 @@ template <floating_element T, uint32_t Most> class host_decoder {
       if (width >= 8 * sizeof(T) || last + width > end_) return false;
       const uint32_t x = (1u << width) + bits_from<uint32_t>(chunk_, last, width) - (1u << order_) + 3;
       last += width;
-      word& step = step_[places_[i]];
+      word& step = step_[positions_[i]];
       step = static_cast<word>(is_negative<T>(step) ? 0 - x : x);
     }
     return last <= end_ && end_ - last < 8 &&
@@ -171,7 +171,7 @@ template <floating_element T, uint32_t Most> class host_decoder {
   class_masks<T, Most> of_class_;
   std::byte bits_[rows][Most / 8 + 16];
   word step_[Most];
-  uint16_t places_[Most + places_at_once];  // of the steps with an extra; then of the values that change
+  uint16_t positions_[Most + positions_at_once];  // of the steps with an extra; then of the values that change
   std::byte chunk_[Most * sizeof(T) + zero_bytes];
 };
 

@@ -9,7 +9,7 @@
 
 namespace tuck::inline TUCK_ABI::steps_format {
 
-/// Returns the threshold for `count` values. `changed`: the places of those that change.
+/// Returns the threshold for `count` values. `changed`: the positions of those that change.
 template <floating_element T>
 uint32_t best_threshold(const base_of_chunk<T>& base, uint32_t count, span<const uint16_t> changed) noexcept {
   constexpr uint32_t fields = exponent_fields<T>;
@@ -53,7 +53,7 @@ template <floating_element T, uint32_t Most> class host_encoder {
     const auto count = static_cast<uint32_t>(of.size());
     std::byte changed[Most / 8];
     changes_ = masks_of(of, ones::non_zeros, changed);
-    find_places<Cpu>(changed, count, gaps_);  // there until there are gaps
+    find_positions<Cpu>(changed, count, gaps_);  // there until there are gaps
     threshold_ = changes_ == 0 ? 0 : best_threshold(base, count, {gaps_, changes_});
     find_steps<Cpu>(of, base, changed);
     find_signs();
@@ -73,8 +73,8 @@ template <floating_element T, uint32_t Most> class host_encoder {
   }
 
  private:
-  // Makes the list of a string of `length` bits from the places of its ones.
-  void set_list(uint32_t row, uint32_t c, const uint16_t* places, uint32_t count, uint32_t length) noexcept {
+  // Makes the list of a string of `length` bits from the positions of its ones.
+  void set_list(uint32_t row, uint32_t c, const uint16_t* positions, uint32_t count, uint32_t length) noexcept {
     ones_[row][c] = count;
     const list l = lists_[row][c] = list::of(count, length);
     uint16_t* const gaps = gaps_ + gap_count_;
@@ -82,11 +82,11 @@ template <floating_element T, uint32_t Most> class host_encoder {
     if (l.inverted) {
       uint32_t made = 0;
       for (uint32_t i = 0, next = 0, run = 0; made < l.entries; ++i, ++next, ++run)
-        for (const uint32_t end = i < count ? places[i] : length; next < end; ++next)
+        for (const uint32_t end = i < count ? positions[i] : length; next < end; ++next)
           gaps[made++] = static_cast<uint16_t>(std::exchange(run, 0));
     } else if (count != 0) {
-      gaps[0] = places[0];
-      for (uint32_t i = 1; i < count; ++i) gaps[i] = static_cast<uint16_t>(places[i] - places[i - 1] - 1);
+      gaps[0] = positions[0];
+      for (uint32_t i = 1; i < count; ++i) gaps[i] = static_cast<uint16_t>(positions[i] - positions[i - 1] - 1);
     }
     uint32_t sum = 0;
     for (uint32_t i = 0; i < l.entries; ++i) sum += uint32_t{gaps[i]} >> l.remainder;
@@ -113,10 +113,11 @@ template <floating_element T, uint32_t Most> class host_encoder {
     for (uint32_t c = 0, sum = 0; c < classes; ++c) first[c] = next[c] = std::exchange(sum, sum + ones_[0][c]);
     for (uint32_t k = 0; k < changes_; ++k) {
       const uint32_t i = gaps_[k], w = i / 64, c = class_of(exponent_of<T>(base.at(i)), threshold_), at = next[c]++;
-      places_[at] = static_cast<uint16_t>(before[w][c] + Cpu::popcount(values[w][c] & ((uint64_t{1} << i % 64) - 1)));
+      positions_[at] =
+          static_cast<uint16_t>(before[w][c] + Cpu::popcount(values[w][c] & ((uint64_t{1} << i % 64) - 1)));
       step_[at] = step_of<T>(bits_at(of.data(), i), base.at(i));
     }
-    for (uint32_t c = 0; c < classes; ++c) set_list(0, c, places_ + first[c], ones_[0][c], sums[c]);
+    for (uint32_t c = 0; c < classes; ++c) set_list(0, c, positions_ + first[c], ones_[0][c], sums[c]);
   }
   // Takes the signs off the steps.
   void find_signs() noexcept {
@@ -140,11 +141,11 @@ template <floating_element T, uint32_t Most> class host_encoder {
         uint32_t found = 0;
         for (uint32_t i = 0; i < length; ++i) {
           const word magnitude = from[i];
-          places_[found] = static_cast<uint16_t>(i);
+          positions_[found] = static_cast<uint16_t>(i);
           to[found] = magnitude;
           found += magnitude > row;
         }
-        set_list(row, c, places_, found, length);
+        set_list(row, c, positions_, found, length);
         from += length;
         to += found;
       }
@@ -196,8 +197,8 @@ template <floating_element T, uint32_t Most> class host_encoder {
   uint64_t quotients_ = 0;  // their sum
   word step_[Most];         // of the values that change, class by class; then their magnitudes; then extras
   uint64_t signs_[Most / 64];
-  uint16_t places_[Most];                 // of ones
-  uint16_t gaps_[Most + places_at_once];  // of all lists
+  uint16_t positions_[Most];                 // of ones
+  uint16_t gaps_[Most + positions_at_once];  // of all lists
 };
 
 }  // namespace tuck::inline TUCK_ABI::steps_format

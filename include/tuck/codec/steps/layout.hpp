@@ -14,7 +14,7 @@
 //
 // The chunk is described by 12 strings of bits. String (0, c) has a bit for each value of class c, in order: 1 if it
 // changes. Strings (1, c) and (2, c) have a bit for each one of (0, c) and (1, c): 1 if the magnitude of the step is
-// more than 1, or 2. A string of l bits with k ones is stored as a list of the places of its ones, or if 2 k > l, of
+// more than 1, or 2. A string of l bits with k ones is stored as a list of the positions of its ones, or if 2 k > l, of
 // its zeros. The list has an entry for each of them: a gap in Rice code (rice.hpp). Its r follows from the number of
 // entries and from l. So a string of one kind of bits takes no space.
 //
@@ -120,7 +120,7 @@ TUCK_HD constexpr uint32_t estimated_bits(uint32_t threshold, const uint32_t* va
 }
 
 /// Returns the index of the one of x that has `before` < popcount(x) ones below it.
-TUCK_HD constexpr uint32_t place_of_one(uint32_t x, uint32_t before) noexcept {
+TUCK_HD constexpr uint32_t position_of_one(uint32_t x, uint32_t before) noexcept {
   const uint32_t pairs = x - (x >> 1 & 0x55555555u);
   const uint32_t fours = (pairs & 0x33333333u) + (pairs >> 2 & 0x33333333u);
   const uint32_t bytes = (fours + (fours >> 4)) & 0x0f0f0f0fu, halves = bytes + (bytes >> 8);

@@ -20,19 +20,19 @@ template <floating_element T>
   requires(sizeof(T) <= 4)
 struct steps : plain_codec<steps<T>, T, codec_id::steps> {
 #if defined(TUCK_HOST)
-  uint32_t encode_chunk(span<const T> changes, bytes room) const noexcept { return encode_chunk(changes, {}, room); }
+  uint32_t encode_chunk(span<const T> changes, bytes out) const noexcept { return encode_chunk(changes, {}, out); }
   status decode_chunk(const_bytes encoded, span<T> changes) const noexcept {
     return decode_chunk(encoded, {}, changes);
   }
   /// @param changes  the bits of the values XOR those of the base
   /// @param base     as many values as `changes`; none: zeros
-  uint32_t encode_chunk(span<const T> changes, span<const T> base, bytes room) const noexcept {
+  uint32_t encode_chunk(span<const T> changes, span<const T> base, bytes out) const noexcept {
     if (changes.size() > max_values) return incompressible;
     return detail::vectorized([&]<class Cpu>(Cpu cpu) {
       steps_format::host_encoder<T, max_values> encoder;
       const uint64_t size = encoder.measure(cpu, changes, base);
       if (size >= changes.size_bytes()) return incompressible;
-      encoder.write(room.data());
+      encoder.write(out.data());
       return static_cast<uint32_t>(size);
     });
   }

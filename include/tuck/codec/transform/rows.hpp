@@ -52,20 +52,20 @@ template <element T> class rows {
 
   /// Returns the form that makes more values zero.
   uint32_t choose_form(span<const T> values) const noexcept {
-    uint32_t more = 0;
+    uint32_t gained = 0;
     for (uint64_t i = length_; i < values.size(); ++i) {
       const bits_t<T> v = bits_at(values.data(), i), above = bits_at(values.data(), i - length_);
-      more += gain(v, above);
+      gained += gain(v, above);
     }
-    return form_of(more, static_cast<uint32_t>(values.size()));
+    return form_of(gained, static_cast<uint32_t>(values.size()));
   }
   /// Returns by how much form 0 has more zeros than form 1 at a value, modulo 2^32.
   TUCK_HD static constexpr uint32_t gain(bits_t<T> value, bits_t<T> above) noexcept {
     return (value == above ? 1u : 0u) - (value == 0 ? 1u : 0u);
   }
-  /// Returns the form for `count` values of which form 0 makes `more` zero, modulo 2^32.
-  TUCK_HD static constexpr uint32_t form_of(uint32_t more, uint32_t count) noexcept {
-    return static_cast<int32_t>(more) >= static_cast<int32_t>(count / 8) ? exclusive_or : as_they_are;
+  /// Returns the form for `count` values of which form 0 makes `gained` more zero, modulo 2^32.
+  TUCK_HD static constexpr uint32_t form_of(uint32_t gained, uint32_t count) noexcept {
+    return static_cast<int32_t>(gained) >= static_cast<int32_t>(count / 8) ? exclusive_or : as_they_are;
   }
 
   /// Writes the results of `values`. Both spans have the same size and do not alias.
@@ -90,6 +90,6 @@ template <element T> class rows {
   uint32_t length_ = 1;
 };
 
-static_assert(formed_transform<rows<float>>);
+static_assert(multiform_transform<rows<float>>);
 
 }  // namespace tuck::inline TUCK_ABI

@@ -16,7 +16,7 @@ template <element T, int Threads> class block_transform<rows<T>, Threads> {
 
  public:
   struct TempStorage {
-    uint32_t more;
+    uint32_t gained;
   };
 
   __device__ explicit block_transform(TempStorage& temp) : temp_(temp) {}
@@ -27,18 +27,18 @@ template <element T, int Threads> class block_transform<rows<T>, Threads> {
     return form;
   }
   __device__ uint32_t choose_form(const rows<T>& x, const std::byte* from, uint32_t count) const {
-    if (threadIdx.x == 0) temp_.more = 0;
+    if (threadIdx.x == 0) temp_.gained = 0;
     device::sync_block();
     const auto* const values = reinterpret_cast<const bits_t<T>*>(from);
-    uint32_t more = 0;
+    uint32_t gained = 0;
     if (x.length() < count)
 #pragma unroll 1
       for (uint32_t i = x.length() + threadIdx.x; i < count; i += Threads)
-        more += rows<T>::gain(values[i], values[i - x.length()]);
-    more = device::warp_sum(more);
-    if (device::lane_id() == 0) device::atomic_add(&temp_.more, more);
+        gained += rows<T>::gain(values[i], values[i - x.length()]);
+    gained = device::warp_sum(gained);
+    if (device::lane_id() == 0) device::atomic_add(&temp_.gained, gained);
     device::sync_block();
-    return rows<T>::form_of(temp_.more, count);
+    return rows<T>::form_of(temp_.gained, count);
   }
 
   __device__ void apply(const rows<T>& x, std::byte* values, uint32_t count, uint32_t form) const {

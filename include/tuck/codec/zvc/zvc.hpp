@@ -51,8 +51,9 @@ template <element T> uint32_t zvc<T>::encode_chunk(span<const T> values, bytes o
     const uint32_t words = loops::template pack_first<sizeof(T)>(from, count, masks, to, masks + raw),
                    first = words * mask_window;
     const std::byte* const rest = from + first * sizeof(T);
-    const uint32_t kept = loops::template masks_of<ones::non_zeros, sizeof(T)>(rest, count - first, masks + 4 * words);
-    const uint64_t size = static_cast<uint64_t>(to - masks) + uint64_t{kept} * sizeof(T);
+    const uint32_t residuals =
+        loops::template masks_of<ones::non_zeros, sizeof(T)>(rest, count - first, masks + 4 * words);
+    const uint64_t size = static_cast<uint64_t>(to - masks) + uint64_t{residuals} * sizeof(T);
     if (size >= raw) return incompressible;
     loops::template pack<sizeof(T)>(rest, count - first, masks + 4 * words, to, masks + raw);
     return static_cast<uint32_t>(size);
@@ -67,9 +68,9 @@ template <element T> status zvc<T>::decode_chunk(const_bytes encoded, span<T> re
     if (encoded.size() < mask_bytes(count) || encoded.size() >= restored.size_bytes()) return status::bad_payload;
     const uint32_t tail = count % mask_window;
     if (tail != 0 && (loops::mask_at(masks, count / mask_window) & ~low_mask(tail)) != 0) return status::bad_payload;
-    const uint64_t kept = loops::count_ones(masks, mask_bytes(count));
-    if (encoded.size() != mask_bytes(count) + kept * sizeof(T)) return status::bad_payload;
-    loops::template spread<ones::non_zeros, sizeof(T)>(masks, packed, packed + kept * sizeof(T),
+    const uint64_t residuals = loops::count_ones(masks, mask_bytes(count));
+    if (encoded.size() != mask_bytes(count) + residuals * sizeof(T)) return status::bad_payload;
+    loops::template spread<ones::non_zeros, sizeof(T)>(masks, packed, packed + residuals * sizeof(T),
                                                        as_writable_bytes(restored).data(), count);
     return status::ok;
   });

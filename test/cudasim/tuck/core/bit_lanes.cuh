@@ -35,7 +35,7 @@ class shared_steps {
   shared_steps(const std::uint32_t* words, std::uint32_t begin, std::uint32_t end, std::uint32_t step)
       : words_(const_cast<std::uint32_t*>(words)), at_(begin), end_(end), step_(step) {}
   bool has_more() const { return at_ < end_; }
-  std::uint32_t take() {
+  std::uint32_t get() {
     const std::uint32_t word = words_[at_];
     at_ += step_;
     return word;
@@ -102,24 +102,28 @@ class bits_in_shared {
   std::uint32_t last_;
 };
 
-template <class U> class shared_place {
+template <class U> class shared_position {
   static constexpr std::ptrdiff_t size = sizeof(U);
   using word = std::conditional_t<size == 8, std::uint64_t, std::uint32_t>;
   using aligned =
       std::conditional_t<size == 1, std::uint8_t, std::conditional_t<size == 2, std::uint16_t, std::uint32_t>>;
 
  public:
-  shared_place() = default;
-  shared_place(const void* base, std::uint32_t offset)
+  shared_position() = default;
+  shared_position(const void* base, std::uint32_t offset)
       : at_(static_cast<std::byte*>(const_cast<void*>(base)) + offset) {}
 
-  shared_place after(std::uint32_t count) const {
-    shared_place p = *this;
+  shared_position after(std::uint32_t count) const {
+    shared_position p = *this;
     p.at_ += count * size;
     return p;
   }
-  template <int Byte> shared_place after_byte(std::uint32_t counts) const { return after(counts >> (8 * Byte) & 255); }
-  std::uint32_t values_from(shared_place begin) const { return static_cast<std::uint32_t>((at_ - begin.at_) / size); }
+  template <int Byte> shared_position after_byte(std::uint32_t counts) const {
+    return after(counts >> (8 * Byte) & 255);
+  }
+  std::uint32_t values_from(shared_position begin) const {
+    return static_cast<std::uint32_t>((at_ - begin.at_) / size);
+  }
 
   template <std::uint32_t Bits> void put_if(std::uint32_t mask, word v, call_site at = call_site::here()) const {
     if ((mask & Bits) == 0) return;
@@ -157,7 +161,7 @@ class shared_bit_writer {
  public:
   shared_bit_writer(void* base, std::uint32_t bit)
       : at_(static_cast<std::uint32_t*>(base) + bit / 32), fill_(bit % 32) {}
-  explicit shared_bit_writer(shared_place<std::uint8_t> begin)
+  explicit shared_bit_writer(shared_position<std::uint8_t> begin)
       : fill_(8 * static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(begin.at_) % 4)) {
     at_ = reinterpret_cast<std::uint32_t*>(begin.at_ - fill_ / 8);
   }
@@ -200,8 +204,8 @@ template <class Word> Word shared_bits(const std::uint32_t* words, std::uint32_t
   return static_cast<Word>((shared_window(words, bit) & low_mask(bits)) | high << 32);
 }
 template <std::uint32_t Bit>
-inline std::uint32_t take_if(std::uint32_t mask, std::uint32_t& window, std::uint32_t field, std::uint32_t width,
-                             std::uint32_t base, std::uint32_t absent) {
+inline std::uint32_t unpack_if(std::uint32_t mask, std::uint32_t& window, std::uint32_t field, std::uint32_t width,
+                               std::uint32_t base, std::uint32_t absent) {
   if ((mask & Bit) == 0) return absent;
   const std::uint32_t x = (window & field) + base;
   window = width < 32 ? window >> width : 0;

@@ -38,9 +38,9 @@ inline void sync_warp(unsigned mask = full_mask, call_site at = call_site::here(
 // Room for a T in shared memory, where no constructor may run.
 template <class T> struct uninitialized {
   static_assert(std::is_trivially_copyable_v<T>);
-  alignas(T) std::byte room[sizeof(T)];
-  T& get() { return *reinterpret_cast<T*>(room); }
-  const T& get() const { return *reinterpret_cast<const T*>(room); }
+  alignas(T) std::byte storage[sizeof(T)];
+  T& get() { return *reinterpret_cast<T*>(storage); }
+  const T& get() const { return *reinterpret_cast<const T*>(storage); }
 };
 
 // Global memory

@@ -1,4 +1,4 @@
-// Delta by one thread block. It writes the results of delta.hpp.
+// Differences of neighbours by one thread block. It writes the results of differences.hpp.
 //
 // A lane has 16 bytes of values, and a warp has rows of 512 consecutive bytes. No lane writes what another lane reads,
 // except for the last word before the part of a warp. A difference needs the word before, which the next lower lane
@@ -9,13 +9,13 @@
 #pragma once
 
 #include <tuck/codec/block.cuh>
-#include <tuck/codec/transform/delta.hpp>
+#include <tuck/codec/transform/differences.hpp>
 #include <tuck/core/block_reduce.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
-/// Block transform of delta; block.cuh documents the members.
-template <element T, int Threads> class block_transform<delta<T>, Threads> {
+/// Block transform of differences; block.cuh documents the members.
+template <element T, int Threads> class block_transform<differences<T>, Threads> {
   using word = typename block_tile<T, Threads>::word;
 
   static constexpr unsigned value_bits = 8 * sizeof(T);
@@ -26,7 +26,7 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
   static_assert(rows * sizeof(device::vec128) * Threads == tile_bytes && of_warps::warps <= device::warp_size,
                 "tuck: a block has a power of two of threads, 32 or more");
 
-  using estimate = detail::delta_estimate<bits_t<T>>;
+  using estimate = detail::difference_estimate<bits_t<T>>;
 
   struct counts {
     uint32_t of_differences[estimate::classes], of_values[estimate::classes], signs;
@@ -40,12 +40,12 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
 
   __device__ explicit block_transform(TempStorage& temp) : temp_(temp) {}
 
-  __device__ uint32_t choose_and_apply(const delta<T>& x, std::byte* values, uint32_t count) const {
+  __device__ uint32_t choose_and_apply(const differences<T>& x, std::byte* values, uint32_t count) const {
     const uint32_t form = choose_form(x, values, count);
     apply(x, values, count, form);  // the last barrier lies behind all reads of the values
     return form;
   }
-  __device__ uint32_t choose_form(const delta<T>&, const std::byte* from, uint32_t count) const {
+  __device__ uint32_t choose_form(const differences<T>&, const std::byte* from, uint32_t count) const {
     counts& to = temp_.samples;
     if (threadIdx.x < estimate::classes) to.of_differences[threadIdx.x] = to.of_values[threadIdx.x] = 0;
     if (threadIdx.x == 0) to.signs = 0;
@@ -68,11 +68,11 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
 #pragma unroll
     for (uint32_t c = device::lane_id(); c < estimate::classes; c += device::warp_size)
       gain += estimate::cost(c, to.of_differences[c], 0) - estimate::cost(c, to.of_values[c], signs ? 0 : 1);
-    return delta<T>::form_of(device::warp_sum(gain), signs);
+    return differences<T>::form_of(device::warp_sum(gain), signs);
   }
 
-  __device__ void apply(const delta<T>&, std::byte* values, uint32_t count, uint32_t form) const {
-    if (form == delta<T>::as_they_are) return;
+  __device__ void apply(const differences<T>&, std::byte* values, uint32_t count, uint32_t form) const {
+    if (form == differences<T>::as_they_are) return;
     const uint32_t begin = first_quad() * words;
     word before_row = begin != 0 && begin < words_of(count) ? reinterpret_cast<const word*>(values)[begin - 1] : 0;
     device::sync_block();
@@ -85,16 +85,16 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
 #pragma unroll
       for (uint32_t i = 0; i < words; ++i) {
         const word now = x.w[i];
-        x.w[i] = fold(form == delta<T>::differences ? subtract(now, shifted(now, before)) : now);
+        x.w[i] = fold(form == differences<T>::of_neighbours ? subtract(now, shifted(now, before)) : now);
         before = now;
       }
       store(values, j, count, x);
     }
   }
 
-  __device__ void invert(const delta<T>&, std::byte* results, uint32_t count, uint32_t form) const {
-    if (form != delta<T>::differences) {
-      if (form == delta<T>::zigzags) unfold_all(results, count);
+  __device__ void invert(const differences<T>&, std::byte* results, uint32_t count, uint32_t form) const {
+    if (form != differences<T>::of_neighbours) {
+      if (form == differences<T>::zigzags) unfold_all(results, count);
       return;
     }
     word carry = 0;  // the sum of the rows before

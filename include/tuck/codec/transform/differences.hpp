@@ -1,5 +1,6 @@
-// Delta: differences of neighbouring values, so that slowly changing values become small numbers. All arithmetic is on
-// bit patterns as unsigned integers of b = 8 sizeof(T) bits, modulo 2^b:
+// Differences of neighbouring values, so that slowly changing values become small numbers. In names of codecs this is
+// "delta"; it has no relation to delta frames. All arithmetic is on bit patterns as unsigned integers of b bits, modulo
+// 2^b, where b = 8 sizeof(T):
 //
 //   d[i] = v[i] - v[i-1], with v[-1] = 0      zigzag(d) = 2 d if d < 2^(b-1), else 2 (2^b - d) - 1
 //
@@ -18,8 +19,8 @@
 //
 //   cost = sum over the classes w of m (max(w - 1, 0) + log2(samples / m)), with m results of the class
 //
-// If no sample is negative as a signed integer, form 2 is taken instead of form 1: its results have one bit less. Form
-// 0 is taken if its cost is not higher. All forms can have any values, so the choice is free; equal choices make equal
+// If no sample is negative as a signed integer, form 2 is chosen instead of form 1: its results have one bit less. Form
+// 0 is chosen if its cost is not higher. All forms can have any values, so the choice is free; equal choices make equal
 // bytes on host and device.
 #pragma once
 
@@ -32,8 +33,8 @@ namespace tuck::inline TUCK_ABI {
 
 namespace detail {
 
-// The estimate that delta chooses by. Word: the unsigned integer of a value.
-template <class Word> struct delta_estimate {
+// The estimate by which a form is chosen. Word: the unsigned integer of a value.
+template <class Word> struct difference_estimate {
   static constexpr uint32_t classes = sizeof(Word) == 8 ? 64 : 32;  // the last one is of its width and of wider ones
 
   // The samples of n values.
@@ -66,25 +67,25 @@ template <class Word> struct delta_estimate {
 /// as they are. Lossless.
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type; the results are unsigned integers of the same size
-template <element T> struct delta {
+template <element T> struct differences {
   using value_type = T;
   using result_type = bits_t<T>;
 
-  static constexpr uint32_t differences = 0;  ///< form: zigzag codes of the differences
-  static constexpr uint32_t zigzags = 1;      ///< form: zigzag codes of the values
-  static constexpr uint32_t as_they_are = 2;  ///< form: the values
-  static constexpr uint32_t forms = 3;        ///< number of forms
+  static constexpr uint32_t of_neighbours = 0;  ///< form: zigzag codes of the differences
+  static constexpr uint32_t zigzags = 1;        ///< form: zigzag codes of the values
+  static constexpr uint32_t as_they_are = 2;    ///< form: the values
+  static constexpr uint32_t forms = 3;          ///< number of forms
 
   /// Returns the stage that frame headers store; the transform has no parameters.
-  TUCK_HD static constexpr stage description() noexcept { return stage{.id = codec_id::delta, .version = 1}; }
+  TUCK_HD static constexpr stage description() noexcept { return stage{.id = codec_id::differences, .version = 1}; }
   TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
-  TUCK_HD static constexpr status from_stages(const stage_list& stages, delta&) noexcept {
+  TUCK_HD static constexpr status from_stages(const stage_list& stages, differences&) noexcept {
     return match_single_stage(stages, description());
   }
 
   /// Returns the form with which an entropy coder should need the fewest bits.
   uint32_t choose_form(span<const T> values) const noexcept {
-    using estimate = detail::delta_estimate<bits_t<T>>;
+    using estimate = detail::difference_estimate<bits_t<T>>;
     uint32_t of_differences[estimate::classes] = {}, of_values[estimate::classes] = {};
     const auto count = static_cast<uint32_t>(values.size());
     const uint32_t spacing = estimate::spacing_log2(count);
@@ -104,11 +105,11 @@ template <element T> struct delta {
   /// Returns the form for values whose sample costs `gain` less than that of their differences, modulo 2^32.
   /// @param signs whether one of the sample is negative
   TUCK_HD static constexpr uint32_t form_of(uint32_t gain, bool signs) noexcept {
-    return static_cast<int32_t>(gain) <= 0 ? differences : signs ? zigzags : as_they_are;
+    return static_cast<int32_t>(gain) <= 0 ? of_neighbours : signs ? zigzags : as_they_are;
   }
 
   /// Writes the results of `values`. Both spans have the same size and do not alias.
-  void apply(span<const T> values, span<bits_t<T>> results, uint32_t form = differences) const noexcept {
+  void apply(span<const T> values, span<bits_t<T>> results, uint32_t form = of_neighbours) const noexcept {
     if (values.empty()) return;
     if (form == as_they_are) {
       std::memcpy(results.data(), values.data(), values.size_bytes());
@@ -121,7 +122,7 @@ template <element T> struct delta {
     }
   }
   /// Restores the values; undoes `apply`. Both spans have the same size and do not alias.
-  void invert(span<const bits_t<T>> results, span<T> restored, uint32_t form = differences) const noexcept {
+  void invert(span<const bits_t<T>> results, span<T> restored, uint32_t form = of_neighbours) const noexcept {
     if (restored.empty()) return;
     if (form == as_they_are) {
       std::memcpy(restored.data(), results.data(), restored.size_bytes());
@@ -129,13 +130,13 @@ template <element T> struct delta {
     }
     bits_t<T> value = 0;
     for (uint64_t i = 0; i < restored.size(); ++i) {
-      value = static_cast<bits_t<T>>((form == differences ? value : bits_t<T>{0}) + unzigzag(results[i]));
+      value = static_cast<bits_t<T>>((form == of_neighbours ? value : bits_t<T>{0}) + unzigzag(results[i]));
       // Not by bit_cast: GCC 12 fails with an internal error when it vectorizes that loop over structs.
       tuck::store_unaligned(reinterpret_cast<std::byte*>(&restored[i]), value);
     }
   }
 };
 
-static_assert(formed_transform<delta<float>>);
+static_assert(multiform_transform<differences<float>>);
 
 }  // namespace tuck::inline TUCK_ABI
