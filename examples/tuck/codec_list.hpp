@@ -24,9 +24,9 @@ template <codec... As, codec... Bs, class... Others>
 struct joined_lists<codec_list<As...>, codec_list<Bs...>, Others...>
     : joined_lists<codec_list<As..., Bs...>, Others...> {};
 
-// To add a codec of the library to the program, add a line here.
+// To add a codec of the library to the program, add a line here. Each list has a source, which compile at the same time.
 // clang-format off
-using program_codecs = joined_lists<
+using single_codecs = joined_lists<
     over_all_types<zvc>,
     over_all_types<rle>,
     over_all_types<rle_zero>,
@@ -36,7 +36,9 @@ using program_codecs = joined_lists<
     codec_list<exponents<f16>, exponents<bf16>, exponents<float>, exponents<f8e4m3>, exponents<f8e5m2>>,
     over_all_types<gaps>,
     codec_list<steps<f16>, steps<bf16>, steps<float>, steps<f8e4m3>, steps<f8e5m2>>,
-    over_floating_types<quantize>,
+    over_floating_types<quantize>
+>::type;
+using chain_codecs = joined_lists<
     over_all_types<zvc_huffman>,
     over_all_types<zvc_rle_huffman>,
     over_all_types<rows_zvc_huffman>,
@@ -44,15 +46,17 @@ using program_codecs = joined_lists<
     over_floating_types<quantize_delta_huffman>
 >::type;
 // clang-format on
+using program_codecs = joined_lists<single_codecs, chain_codecs>::type;
 
 // Calls visitor with each codec of the list until it returns true. Returns whether it did.
 template <codec... Cs, class Visitor> bool any_codec(codec_list<Cs...>, const Visitor& visitor) {
   return (visitor(Cs{}) || ...);
 }
 
-// Calls visitor with the chosen codec for elements of `type`. Returns false if there is no such codec.
-template <class Visitor> bool with_codec(const codec_choice& choice, dtype type, const Visitor& visitor) {
-  return any_codec(program_codecs{}, [&]<codec C>(const C& candidate) {
+// Calls visitor with the chosen codec of a list, for elements of `type`. Returns false if there is no such codec.
+template <class List = program_codecs, class Visitor>
+bool with_codec(const codec_choice& choice, dtype type, const Visitor& visitor) {
+  return any_codec(List{}, [&]<codec C>(const C& candidate) {
     if (!holds<value_t<C>>(type) || stage_names(candidate.stages()) != choice.name) return false;
     if constexpr (tuck::is_lossy<C>)
       visitor(C(choice.bound));

@@ -1,7 +1,8 @@
-#include "codec_list.hpp"
+#include "codecs_of.hpp"
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace tuck::tools {
 std::string stage_names(const stage_list& stages) {
@@ -73,51 +74,9 @@ std::optional<stored_bound> bound_of(const stage_list& stages) {
   return stored_bound{stored.mode(), requested, stored.effective_bound()};
 }
 
-namespace {
-
-template <codec C> class chosen final : public chosen_codec {
- public:
-  chosen(const C& codec, dtype type) : codec_(codec), type_(type) {}
-
-  frame_plan plan(uint64_t count, const frame_options& options) const override {
-    frame_plan plan;
-    frame_header header;
-    plan.code = make_header(codec_, count, typed(options), header);
-    if (plan.code != status::ok) return plan;
-    plan.most_bytes = std::max(worst_case_bytes(header), max_delta_bytes(codec_, count, typed(options)));
-    plan.chunks = layout_of(header).chunks;
-    return plan;
-  }
-  outcome encode(const_bytes values, bytes frame, const frame_options& options, const host::execution& how,
-                 const const_bytes* base) const override {
-    const auto elements = [](const_bytes b) {
-      return span<const T>(reinterpret_cast<const T*>(b.data()), b.size() / sizeof(T));
-    };
-    if (base == nullptr) return host::encode(codec_, elements(values), frame, typed(options), how);
-    return host::encode_delta(codec_, elements(values), elements(*base), frame, typed(options), how);
-  }
-  outcome decode(const_bytes frame, bytes values, const host::execution& how) const override {
-    return host::decode(codec_, frame, span<T>(reinterpret_cast<T*>(values.data()), values.size() / sizeof(T)), 0, how);
-  }
-
- private:
-  using T = value_t<C>;
-
-  frame_options typed(frame_options options) const {
-    options.type = type_;
-    return options;
-  }
-
-  C codec_;
-  dtype type_;
-};
-
-}  // namespace
-
 std::unique_ptr<chosen_codec> choose_codec(const codec_choice& choice, dtype type) {
-  std::unique_ptr<chosen_codec> found;
-  with_codec(choice, type, [&]<codec C>(const C& codec) { found = std::make_unique<chosen<C>>(codec, type); });
-  return found;
+  auto found = codecs_of<single_codecs>::choose(choice, type);
+  return found != nullptr ? std::move(found) : codecs_of<chain_codecs>::choose(choice, type);
 }
 
 frame_plan plan_frame(const codec_choice& choice, dtype type, uint64_t count, const frame_options& options) {
@@ -132,40 +91,26 @@ outcome encode_frame(const codec_choice& choice, dtype type, const_bytes values,
 }
 
 outcome decode_frame(const_bytes frame, bytes out, uint64_t first_value, const host::execution& how) {
-  return host::decode(program_codecs{}, frame, out, first_value, how);
+  const outcome done = codecs_of<single_codecs>::decode(frame, out, first_value, how);
+  return done.code != status::codec_mismatch ? done : codecs_of<chain_codecs>::decode(frame, out, first_value, how);
 }
 
 outcome decode_delta_frame(const_bytes frame, const_bytes base, bytes out, const host::execution& how) {
-  frame_header header;
-  outcome answer{.code = inspect(frame, header)};
-  if (!answer) return answer;
-  const status found = visit(program_codecs{}, header, [&]<class C>(const C& codec) {
-    using T = value_t<C>;
-    answer = host::decode_delta(codec, frame, {reinterpret_cast<const T*>(base.data()), base.size() / sizeof(T)},
-                                {reinterpret_cast<T*>(out.data()), out.size() / sizeof(T)}, {}, how);
-  });
-  return found == status::ok ? answer : outcome{.code = found};
+  const outcome done = codecs_of<single_codecs>::decode_delta(frame, base, out, how);
+  return done.code != status::codec_mismatch ? done : codecs_of<chain_codecs>::decode_delta(frame, base, out, how);
+}
+
+outcome compact_delta_frames(const std::vector<const_bytes>& deltas, const_bytes base, bytes frame,
+                             const frame_options& options, const host::execution& how, uint64_t& which) {
+  const outcome done = codecs_of<single_codecs>::compact(deltas, base, frame, options, how, which);
+  if (done.code != status::codec_mismatch) return done;
+  return codecs_of<chain_codecs>::compact(deltas, base, frame, options, how, which);
 }
 
 uint64_t most_delta_bytes(const frame_header& delta, const_bytes metadata) {
   frame_header all = delta;
   all.metadata_bytes = metadata.size();
   return worst_case_bytes(all);
-}
-
-outcome compact_delta_frames(const std::vector<const_bytes>& deltas, const_bytes base, bytes frame,
-                             const frame_options& options, const host::execution& how, uint64_t& which) {
-  which = 0;
-  frame_header header;
-  outcome answer{.code = inspect(deltas.front(), header)};
-  if (!answer) return answer;
-  const status found = visit(program_codecs{}, header, [&]<class C>(const C& codec) {
-    using T = value_t<C>;
-    std::vector<T> room(header.value_count);
-    const span<const T> values(reinterpret_cast<const T*>(base.data()), base.size() / sizeof(T));
-    answer = host::compact_deltas(codec, deltas, values, room, frame, options, how, &which);
-  });
-  return found == status::ok ? answer : outcome{.code = found};
 }
 
 }  // namespace tuck::tools
