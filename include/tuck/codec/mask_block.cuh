@@ -46,7 +46,8 @@ template <element T, int Threads> class block_masks {
     uint32_t selector[sizeof(T) == 1 ? 16 : 1];  // byte_perm selectors for each value of four bits
   };
 
-  uint32_t bits[words];  ///< of this thread: one field per row
+  /// Of this thread: one field per row, of 2 to 16 bits as in the diagram above. All bits outside of the fields are 0.
+  uint32_t bits[words];
 
   // -- from values to masks ------------------------------------------------------------------------------------------
 
@@ -56,6 +57,7 @@ template <element T, int Threads> class block_masks {
   /// The caller clips the bits past the end of the chunk.
   __device__ void find_changes(const tile& values, bits_t<T> last) {
     tile before;
+    // `last`, in place of the highest value of a word.
     word carried = static_cast<word>(last) << (8 * (sizeof(word) - sizeof(T)));
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
@@ -290,8 +292,13 @@ template <element T, int Threads> class block_masks {
   }
 
   // Returns byte_perm selectors for the four bytes of a mask of four bits. Packed: moves the bytes at the ones to the
-  // front; the upper half has their size in bits. Otherwise: moves them from the front to their positions; the upper
-  // half has their size in bytes. All other bytes become zero.
+  // front; their size is in bits. Otherwise: moves them from the front to their positions; their size is in bytes. All
+  // other bytes become zero.
+  //
+  //    31      16 15    12 11     8 7      4 3      0
+  //   +----------+--------+--------+--------+--------+
+  //   |   size   | byte 3 | byte 2 | byte 1 | byte 0 |   where each byte comes from: byte 0 to 3, or 4 for zero
+  //   +----------+--------+--------+--------+--------+
   template <bool Packed> __device__ static uint32_t selectors(uint32_t bits) {
     uint32_t all = 0x4444, n = 0;
 #pragma unroll

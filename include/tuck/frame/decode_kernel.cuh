@@ -50,8 +50,11 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   struct TempStorage : std::conditional_t<is_delta, delta_digests, no_digests> {
     typename decoder::TempStorage chunk;
     typename copy::TempStorage of_copy;
-    uint64_t entry;  // of the next chunk but one
-    uint64_t next;   // the next chunk, or while one is found the next but one
+    // If the job fetches: the directory entry of chunk `next`, on its way until thread 0 has waited for it in `find`.
+    uint64_t entry;
+    // If the job fetches: the next chunk. All threads read it at the top of a round. Later, behind a barrier, thread 0
+    // sets it to the chunk after that and loads the entry of that chunk.
+    uint64_t next;
     typename block_sums<Threads>::TempStorage sums;
     device::uninitialized<frame_view> view;
     device::uninitialized<C> codec;

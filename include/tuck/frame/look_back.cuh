@@ -17,7 +17,9 @@ namespace tuck::inline TUCK_ABI {
 // State that the blocks of a call share. In a batch, each item has one too. Between calls, everything except the
 // epoch is 0.
 struct alignas(16) scratch_head {
-  uint64_t failure;   // ~(chunk << 16 | status) of the lowest chunk that failed; 0: none
+  // 0: no chunk failed. Else ~failure: [63:16] the lowest chunk that failed, [15:0] its status. 48 bits are enough:
+  // the directory of 2^48 chunks would have 2^51 bytes.
+  uint64_t failure;
   uint64_t contents;  // word_sum of the contents
   uint32_t ticket;    // next chunk or slot to draw
   uint32_t done;      // blocks that have finished
@@ -83,7 +85,8 @@ __device__ inline bool finish_share(scratch_head& head, uint32_t shares) {
   return shares == 1 || device::atomic_count_acq_rel(&head.done) == shares - 1;
 }
 
-// Resets the state for the next call, whose epoch is `next`. Call it with one thread of the last block.
+// Resets the state for the next call, whose epoch is `next`. Call it with one thread of the last block, when no other
+// thread of that block reads the state any more.
 __device__ inline void reset(scratch_head& head, uint32_t next) {
   device::store_relaxed(&head.failure, uint64_t{0});
   device::store_relaxed(&head.contents, uint64_t{0});
@@ -145,7 +148,8 @@ template <int Threads, int Sums = 1> struct block_sums {
   }
 };
 
-// What the chunks of a block add to the digests of a delta's base and result. Call its members with one thread.
+// What the chunks of a block add to the digests of a delta's base and result, which are sums modulo 2^64. Call its
+// members with one thread.
 struct delta_digests {
   device::uninitialized<uint64_t> of_base, of_result;
 

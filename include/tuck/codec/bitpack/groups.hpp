@@ -9,9 +9,14 @@
 //   u16 extra        bitpack: 0; quantize: number of exceptions, see quantize.hpp; exponents: the lowest of the
 //                    greatest integers of the non-zero groups
 //   u32 non_zero[]   bit g % 32 of non_zero[g / 32] is set if group g has a non-zero integer; bits past the end are 0
-//   u8  shape[]      of each non-zero group: width field:5, sparse:1, scheme:2; padded with zeros to a multiple of 4
+//   u8  shape[]      of each non-zero group, see below; padded with zeros to a multiple of 4
 //   u32 mask[]       of each sparse group: bit k is set if integer k is not 0
 //   u32 payload[]    the groups one after the other as a string of bits, lowest bit first, padded with zeros
+//
+//    7      6   5      4           0
+//   +--------+--------+-------------+
+//   | scheme | sparse | width field |   shape
+//   +--------+--------+-------------+
 //
 //   scheme       payload of a group                                                       width
 //   0 plain      x                                 only if no x of the group is negative  field + 1
@@ -116,7 +121,7 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
   // What the shape of a group depends on.
   struct summary {
     number lowest = 0, highest = 0, first = 0;
-    word differences = 0;    // OR of all zigzag differences
+    word differences = 0;    // any number with the bit width of the OR of all zigzag differences
     uint32_t non_zeros = 0;  // one bit per integer
 
     // The integer that is stored for the base.
@@ -129,7 +134,15 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
   };
 
   // Returns the shape with the fewest bits, for a group with `non_zeros` non-zero integers. Candidates are compared as
-  // bits << 8 | shape, so ties prefer the lower shape byte.
+  // numbers, so ties prefer the lower shape byte:
+  //
+  //    31                         8 7      6   5      4           0
+  //   +----------------------------+--------+--------+-------------+
+  //   |  bits of payload and mask  | scheme | sparse | width field |   candidate
+  //   +----------------------------+--------+--------+-------------+
+  //
+  // A based group with the full width does not fit in the width field. It is never the least: a plain or centered group
+  // has no more bits, and a lower shape byte. `wanted < 32` excludes a difference group with the full width.
   TUCK_HD static constexpr choice choose(const summary& s, uint32_t non_zeros, uint32_t first_bits, uint32_t base_bits,
                                          bool differences) noexcept {
     const uint32_t sparse = group << 8 | shape::sparse_bit;

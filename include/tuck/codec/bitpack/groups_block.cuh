@@ -85,7 +85,13 @@ class block_groups {
     if (Unsigned) extra = static_cast<uint32_t>(least_end);
     const uint32_t first_bits = Unsigned ? 0 : tuck::bit_width(firsts), base_bits = tuck::bit_width(bases - least_end);
 
-    // Sums of a warp: [31:24] sparse groups, [23:16] non-zero groups, [15:0] bits of payload.
+    // Sums of a warp, which has at most 4096 bytes of integers: at most 128 groups, and 32768 bits. The payload has no
+    // more bits than the integers, because a plain or centered group has no more.
+    //
+    //    31           24 23             16 15              0
+    //   +---------------+-----------------+-----------------+
+    //   | sparse groups | non-zero groups | bits of payload |
+    //   +---------------+-----------------+-----------------+
     uint32_t counts = 0;
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
@@ -101,8 +107,9 @@ class block_groups {
     }
     const uint32_t up_to = device::warp_inclusive_sum(counts);
     const uint32_t of_warp = of_warps::exchange(temp_.sums, up_to, device::warp_size - 1);
+    // [31:16] sparse groups, [15:0] non-zero groups. A block has at most 512.
     const uint32_t groups = device::byte_perm(of_warp, 0, 0x4342), bits = of_warp & 0xffffu;
-    const uint32_t all_groups = device::warp_sum(groups);  // [31:16]: sparse groups
+    const uint32_t all_groups = device::warp_sum(groups);
     const auto at = layout::offsets_of(count, all_groups & 0xffffu, all_groups >> 16, device::warp_sum(bits));
     if (at.end + bytes_after > limit) return incompressible;
     const uint32_t groups_before = of_warps::sum_before(groups), own_before = up_to - counts;
@@ -114,6 +121,12 @@ class block_groups {
     }
     if (threadIdx.x == 0) {
       temp_.at = at;
+      // A width is at most 64. `extra` is at most the number of integers, or is one of 8 bits.
+      //
+      //    31     16 15       8 7          0
+      //   +---------+-----------+------------+
+      //   |  extra  | base_bits | first_bits |
+      //   +---------+-----------+------------+
       temp_.head = first_bits | base_bits << 8 | extra << 16;
     }
     return at.end + bytes_after;
@@ -382,7 +395,7 @@ class block_groups {
 
   TempStorage& temp_;
   own_group own_[rounds];
-  uint32_t bits_before_ = 0, groups_before_ = 0;
+  uint32_t bits_before_ = 0, groups_before_ = 0;  // groups: [31:16] sparse ones, [15:0] non-zero ones
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -239,6 +239,9 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     payload_position(std::byte* begin, std::byte* its_end) noexcept : position{begin, 0}, end(its_end) {
       if (begin != end) *begin = {};
     }
+    // May be called at `end`, because groups of unsigned integers can have a payload of 0 bits. The byte there is then
+    // read but not written. It belongs to `out`: exponents, the only caller with unsigned integers, passes a limit
+    // that is less than the size of `out`.
     void begin_group() noexcept {
       if (last_bytes != nullptr || end - position::to >= slack) return;
       last_bytes = std::exchange(position::to, last);

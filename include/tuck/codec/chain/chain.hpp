@@ -325,7 +325,7 @@ template <class... Stages> struct chain {
   static constexpr uint32_t splitter_bits = detail::splitters_of<Stages...>();
   /// Returns the number of forms of stage i, 1 if it has no choice.
   TUCK_HD static constexpr uint32_t forms(int i) noexcept { return 1 + (form_counts >> 2 * i & 3); }
-  /// Bits 2 i and 2 i + 1 are forms(i) - 1.
+  /// forms(i) - 1 of all stages, 0 to 3: [7:6] of stage 3, [5:4] of stage 2, [3:2] of stage 1, [1:0] of stage 0.
   static constexpr uint32_t form_counts = detail::form_counts_of<Stages...>();
   /// Whether the record of the first stage has one of zero_forms: the stage is zvc.
   static constexpr bool signs_zeros = detail::is_zvc<first_stage>;

@@ -46,9 +46,10 @@ template <element T, int Threads> class deflate_encoder {
   static constexpr bool keeps_tile = false;
 
   struct TempStorage {
-    alignas(16) uint32_t row[tile_bytes / 4];        // the values, then the bytes of tokens: literals, or lengths - 3
-    alignas(16) uint32_t flags[tile_bytes / 4 / 4];  // a byte for four tokens: bits 0 to 3 matches, 4 to 7 far ones
-    uint32_t counts[counted_symbols];                // of symbols, then their codes
+    alignas(16) uint32_t row[tile_bytes / 4];  // the values, then the bytes of tokens: literals, or lengths - 3
+    // A byte for four tokens: [7:4] whether each is a far match, [3:0] whether it is a match; lowest bit first.
+    alignas(16) uint32_t flags[tile_bytes / 4 / 4];
+    uint32_t counts[counted_symbols];  // of symbols, then their codes
     union {
       found_tokens found;
       coded_tokens coded;

@@ -149,8 +149,17 @@ template <uint32_t Width> TUCK_HD constexpr header_field distance_fields() noexc
 }
 
 // Decoder table entry for the next seven bits, of which the first is the lowest:
-// [31:25] number of code lengths, of zeros the least / [24:18] mask of extra bits / [15:8] the code length, or 0 /
-// [7:5] bits of the code / [4:0] all bits
+//
+//    31     25 24        18 17 16 15      8 7         5 4        0
+//   +---------+------------+-----+---------+-----------+----------+
+//   |  count  | extra mask |  0  | length  | code bits | all bits |
+//   +---------+------------+-----+---------+-----------+----------+
+//
+// count        of code lengths: 1; of a run of zeros the least count, 3 or 11
+// extra mask   of the extra bits after the code, 0, 3 or 7 ones; these bits are added to the count
+// length       the code length, 0 to 10; of a run 0
+// code bits    of the code, at most 7
+// all bits     of the code and the extra bits, at most 12
 TUCK_HD constexpr uint32_t precode_entry(uint32_t bits) noexcept {
   const uint32_t r = precode::rank_at(reversed(bits, 7)), symbol = precode::symbol(r), code_bits = precode::length(r);
   if (symbol == 18) return 11u << 25 | 127 << 18 | code_bits << 5 | (code_bits + 7);
@@ -176,8 +185,19 @@ TUCK_HD constexpr uint32_t read_segment(uint32_t segment, uint32_t at, const Pee
 }
 
 // Decoder table entry of a symbol with a code of `code_bits`:
-// [31:23] bytes of the token, of a match the least number, 511 for the end of the block / [20:16] mask of extra bits /
-// [15:8] the literal, or code_bits / [4:0] all bits. The last one of a match says whether it is far.
+//
+//    31     23 22 21 20        16 15        8 7   5 4         0
+//   +---------+-----+------------+-----------+-----+-----------+
+//   |    1    |  0  |     0      |  literal  |  0  | code bits |   literal
+//   |   511   |  0  |     0      |     0     |  0  | code bits |   end of the block
+//   |  bytes  |  0  | extra mask | code bits |  0  | all bits  |   match
+//   +---------+-----+------------+-----------+-----+-----------+
+//
+// bytes        the least number of bytes of the symbol, 3 to 227: only the end of the block has bit 31
+// extra mask   of the extra bits after the code, 0 to 5 ones; these bits are added to the bytes
+// code bits    of the code, at most 10
+// all bits     of the code, the extra bits, and the one after them that says whether the match is far: at most 16. A
+//              far match of 8-byte elements has one bit more
 TUCK_HD constexpr uint32_t decoder_entry(uint32_t symbol, uint32_t code_bits) noexcept {
   if (symbol < end_of_block) return 1u << 23 | symbol << 8 | code_bits;
   if (symbol == end_of_block) return 511u << 23 | code_bits;
@@ -194,9 +214,17 @@ TUCK_HD constexpr uint32_t token_bytes(uint32_t entry, uint32_t after) noexcept 
   return (entry >> 23) + (after & entry >> 16 & 31);
 }
 
-// Encoder table entry of a token: a literal, or 256 + the length of a near match.
-// [31:27] width / [26:0] the bits to write, lowest first
-// `code` is the code of the symbol of the token, left-aligned in a word.
+// Encoder table entry of a token: a literal, or 256 + the length of a near match. `code` is the code of the symbol of
+// the token, left-aligned in a word. The lowest bit is written first.
+//
+//    31    27 26                                  0
+//   +--------+----+----------+------------+--------+
+//   | width  | 0  | distance | extra bits |  code  |   width: bits of the last three parts
+//   +--------+----+----------+------------+--------+
+//
+// code         at most 10 bits
+// extra bits   of a match, at most 5
+// distance     of a match: 0 near, 1 far; of a far match of 8-byte elements two bits, both 1
 TUCK_HD constexpr uint32_t symbol_of_token(uint32_t token) noexcept {
   return token < 256 ? token : length_symbol(token - 256);
 }
@@ -247,7 +275,13 @@ struct sub_block_plan {
 
 // -- the index ------------------------------------------------------------------------------------------------------
 
-// The last word of an encoded chunk, which says where the index is.
+// The last word of an encoded chunk, which says where the index is. The stream is smaller than a chunk of 64 KiB, which
+// has at most 256 sub-blocks.
+//
+//    31            24 23       20 19       16 15              0
+//   +----------------+-----------+-----------+-----------------+
+//   | sub-blocks - 1 | size_bits | cell_bits | bytes of stream |   size_bits: at most 13; cell_bits: at most 11
+//   +----------------+-----------+-----------+-----------------+
 struct chunk_footer {
   uint32_t stream, cell_bits, size_bits, sub_blocks;
 

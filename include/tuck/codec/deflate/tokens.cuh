@@ -6,7 +6,9 @@
 
 namespace tuck::inline TUCK_ABI::deflate_format {
 
-// The cells of a thread: `Each` in a row. Thread 0 has the first ones.
+// The cells of a thread: `Each` in a row. Thread 0 has the first ones. The cells of a unit are all in one warp.
+// All lanes of a warp construct token_begins together, also lanes behind the last cell, because they exchange bits.
+// Single lanes may call find_equal_bytes and cut.
 template <uint32_t Width, uint32_t Each> class thread_cells {
   static_assert(Each != 0 && Each <= 2 * line_cells, "tuck: deflate needs blocks of 64 to 512 threads");
   static constexpr uint32_t width = Width, lanes = device::warp_size;
@@ -96,7 +98,7 @@ template <uint32_t Width, uint32_t Each> class thread_cells {
     to = device::funnel_shift_right(high * 0x00204081u, to, 28);
   }
 
-  // Returns whether runs end before the first cell of this thread (bit 0), and after its last one (bit 1).
+  // Returns whether runs end: [1] after the last cell of this thread, [0] before its first one. Other bits are 0.
   __device__ static uint32_t ends_of_runs(const bits& x) {
     uint32_t first = 0, last = 0;  // a bit for each lane: whether all bytes of its first, and last, line are in x
     if constexpr (each < line_cells) {

@@ -152,7 +152,8 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
 #pragma unroll
     for (uint32_t i = 0; i < each; ++i) temp_.table[first + i] = x[i];
   }
-  // Makes the table of a code of nibbles, on one warp. Each lane has four slots.
+  // Makes the table of a code of nibbles, on one warp. Each lane has four slots. An entry: [11:8] nibble, [7:0] length,
+  // at most 7. Its other bits are 0.
   __device__ static bool read_nibble_table(const uint32_t* from, uint16_t* table) {
     const uint32_t lane = device::lane_id();
     const uint32_t l = lane < nibbles ? from[lane / 8] >> 4 * (lane % 8) & 15 : 0;

@@ -32,7 +32,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     uint32_t flags[flag_words];
     typename block_sides<Threads>::TempStorage sides;
     uint32_t any[2];                   // of all numbers
-    uint32_t head, bits, least, most;  // the first: bits of head[0]
+    uint32_t head, bits, least, most;  // head: of head[0] table, escape, marks and flags; or `plain`, marks and flags
     uint32_t spare[max_streams];       // for a word of each stream, if the chunk has no capacity for streams
   };
 
@@ -366,7 +366,14 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     return 4 * words;
   }
 
-  static constexpr uint32_t escape_mark = 32;  // in entries of codes
+  // In temp_.codes. The escape, and symbols without a code, have the code of the escape with a mark. The lengths of
+  // four entries, marks included, are added in 8 bits: at most 4 * 42.
+  //
+  //    31      22 21     6   5    4   3      0
+  //   +----------+--------+------+---+--------+
+  //   |   code   |   0    | mark | 0 | length |
+  //   +----------+--------+------+---+--------+
+  static constexpr uint32_t escape_mark = 32;
   static constexpr uint32_t is_plain = shape::plain_mapping << 9;
 
   TempStorage& temp_;

@@ -348,7 +348,13 @@ template <element T> class host_chunk {
   uint32_t bits_ = 0, stream_bits_[max_streams];
   uint8_t length_[symbols] = {}, nibble_lengths_[2][nibbles] = {};
   uint8_t symbol_[max_values + 3];
-  // Code << 6 | length, or no_code for symbols without a code, and for the escape.
+  // A code of at most 10 bits and its length, or no_code for symbols without a code, and for the escape. The lengths of
+  // four codes are added in their field: at most 40.
+  //
+  //       31      30   16 15    6 5      0
+  //   +---------+--------+-------+--------+
+  //   | no_code |   0    | code  | length |
+  //   +---------+--------+-------+--------+
   static constexpr uint32_t no_code = 1u << 31;
   uint32_t code_[symbols + 1], escape_code_ = 0, nibble_code_[2][nibbles];
   uint16_t entry_[slots], nibble_entry_[2][1u << nibble_length];

@@ -107,7 +107,12 @@ inline const std::byte* read_lengths(const std::byte* from, uint32_t count, uint
 // In the length of an entry of the escape: more than four codes have, and four of them fit in a byte.
 inline constexpr uint32_t escape_mark = 48;
 
-// Sets the entry of each pattern of `most` bits: symbol << 8 | length. Returns whether the code is complete.
+// Sets the entry of each pattern of `most` bits. Returns whether the code is complete.
+//
+//    15 14 13      8 7 6 5    4 3      0
+//   +-----+---------+---+------+--------+
+//   |  0  | symbol  | 0 | mark | length |   mark: 3 for the escape (escape_mark), else 0
+//   +-----+---------+---+------+--------+
 inline bool fill_table(const uint8_t* length, uint32_t count, uint32_t most, uint16_t* entry) noexcept {
   for (uint32_t s = 0; s < count; ++s)
     if (length[s] > most) return false;

@@ -6,7 +6,12 @@
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-// Returns the entry of a code in an encoder: the code in the highest 10 bits, its length in the lowest 4.
+// Returns the entry of a code in an encoder. A code of less than 10 bits (max_length) has zeros after it.
+//
+//    31      22 21     4 3      0
+//   +----------+--------+--------+
+//   |   code   |   0    | length |
+//   +----------+--------+--------+
 TUCK_HD constexpr uint32_t code_entry(uint32_t first_slot, uint32_t length) noexcept {
   return first_slot << (32 - max_length) | length;
 }
@@ -82,7 +87,13 @@ template <int K> struct warp_lengths {
 
   // Sets the first slot of each code. Returns the number of slots that all codes take.
   __device__ uint32_t assign(uint32_t (&first)[K]) const {
-    constexpr uint32_t at_once = K <= 2 ? 1 : 3, field = 10;  // lengths whose numbers of codes are in one word
+    // `before` and `all` have the numbers of codes of one length, or of three. Only deflate has K > 2: 288 symbols.
+    //
+    //    31 30 29       20 19       10 9          0
+    //   +-----+-----------+-----------+------------+
+    //   |  0  | least + 2 | least + 1 |   least    |
+    //   +-----+-----------+-----------+------------+
+    constexpr uint32_t at_once = K <= 2 ? 1 : 3, field = 10;
     uint32_t next = 0;
 #pragma unroll
     for (uint32_t least = 1; least <= max_length; least += at_once) {

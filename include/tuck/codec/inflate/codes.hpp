@@ -143,9 +143,10 @@ template <uint32_t LookupBits, uint32_t Symbols> class code_table {
     return no_symbol;
   }
 
-  uint16_t lookup_[1 << LookupBits];  // by the next bits_ bits: symbol << 4 | length, or 0 for a longer or invalid code
-  uint16_t symbol_[Symbols];          // in the order of their codes
-  uint16_t end_[max_code_bits + 1];   // by length: the first code after those of that length, left-aligned in 15 bits
+  // By the next bits_ bits: [12:4] symbol, below 288; [3:0] length, at most 10. 0 for a longer or invalid code.
+  uint16_t lookup_[1 << LookupBits];
+  uint16_t symbol_[Symbols];           // in the order of their codes
+  uint16_t end_[max_code_bits + 1];    // by length: the first code after those of that length, left-aligned in 15 bits
   uint16_t shift_[max_code_bits + 1];  // by length: from a code to its index in symbol_, modulo 2^16
   uint32_t bits_;
 };
@@ -246,7 +247,12 @@ class block {
 
 // A literal, a match, or the reason why the block has no more tokens:
 //
-//   [24:9] distance, 0 if not a match   [8:0] length of a match | literal | 256 + status, ok at the end of the block
+//    31    25 24          9 8              0
+//   +--------+-------------+----------------+
+//   |   0    |  distance   |     length     |   match: distance 1 to 32768, length 3 to 258
+//   |   0    |      0      |    literal     |
+//   |   0    |      0      |  256 + status  |   a status is below 256; ok at the end of the block
+//   +--------+-------------+----------------+
 class token {
  public:
   token() = default;

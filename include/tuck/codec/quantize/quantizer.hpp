@@ -342,7 +342,8 @@ template <floating_element T> struct quantize_side {
   }
 
 #if defined(TUCK_HOST)
-  /// Writes the side stream. `fails` has one bit per value, which is 1 for exceptions.
+  /// Writes the side stream to `to`, which has bytes(exceptions) bytes. `fails` has one bit per value, which is 1 for
+  /// exceptions.
   void write(std::byte* to, uint32_t exponent, uint32_t exceptions, const uint32_t* fails,
              span<const T> all) const noexcept {
     std::memset(to, 0, bytes(exceptions));

@@ -45,6 +45,7 @@ uint32_t best_threshold(const base_of_chunk<T>& base, uint32_t count, span<const
 /// The encoder of one chunk of up to Most values: first `measure`, then `write`.
 template <floating_element T, uint32_t Most> class host_encoder {
   using word = bits_t<T>;
+  static_assert(exponent_fields<T> <= 1u << threshold_bits, "tuck: a threshold of steps must fit in its field");
 
  public:
   /// Returns the size of the encoded chunk in bytes. For CPUs with the instructions of Cpu.
@@ -61,6 +62,7 @@ template <floating_element T, uint32_t Most> class host_encoder {
     return ceil_div(bits(), uint64_t{8});
   }
 
+  /// Writes the chunk that was measured: as many bytes as measure() returned, no more.
   void write(std::byte* to) const noexcept {
     bit_writer out(to);
     for_header([&](uint32_t x, uint32_t width) { out.put(x, width); });

@@ -43,6 +43,7 @@
 namespace tuck::inline TUCK_ABI::steps_format {
 
 inline constexpr uint32_t classes = 4, rows = 3, class_exponents = 2;
+// 8 bits hold each threshold: it is an exponent field of the type, and `steps` takes no f64, whose field has 11 bits.
 inline constexpr uint32_t threshold_bits = 8, width_bits = 5, order_bits = 5;
 inline constexpr uint32_t max_width = 17;    // bits of a count
 inline constexpr uint32_t sample_group = 8;  // one value of so many counts for the threshold

@@ -191,7 +191,13 @@ template <floating_element T, int Threads> class block_codec<steps<T>, Threads> 
     base::clear(temp_.bits[2], words + 2);
     device::sync_block();
     const own_range own(changes());
-    constexpr uint32_t field = 20;  // two sums of 20 bits, one of 24
+    // Three sums. A chunk has at most 16384 values, with 2^17 bits in all.
+    //
+    //    63               40 39               20 19                0
+    //   +-------------------+-------------------+-------------------+
+    //   | bit widths of x   | magnitudes over 2 | magnitudes over 1 |   x: a magnitude over 2, less 3
+    //   +-------------------+-------------------+-------------------+
+    constexpr uint32_t field = 20;
     uint64_t mine = 0, all;
 #pragma unroll 1
     for (uint32_t i = own.begin; i < own.end; ++i) {
@@ -294,7 +300,7 @@ template <floating_element T, int Threads> class block_codec<steps<T>, Threads> 
       visit(tuck::bit_width(x) - 1 - order, x);
     }
   }
-  // Sums for the extras of this thread: of their bits in unary, and above these 32 bits, of those that follow.
+  // Sums for the extras of this thread: [63:32] bits of the extras, [31:0] bits of their unary numbers.
   __device__ uint64_t extra_bits() const {
     uint64_t sum = 0;
     for_extras([&](uint32_t u, uint32_t) { sum += u + 1 + (uint64_t{temp_.order + u} << 32); });

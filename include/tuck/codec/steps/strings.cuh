@@ -11,7 +11,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// The values of a chunk's base in global memory; null: zeros. Written: threads of this block may have written them.
+/// The values of a chunk's base in global memory; null: zeros. Written: the kernel may write them, because the output
+/// of a delta may be its base. It writes those of a chunk only behind the barrier that follows their last read here.
 template <element T, bool Written> class base_values {
  public:
   __device__ explicit base_values(const T* p) : p_(reinterpret_cast<const bits_t<T>*>(p)) {}
@@ -63,7 +64,14 @@ template <element T, int Threads> struct block_steps {
 
   using own_range = detail::own_range<Threads>;  // of words, or of entries
 
-  // Sums of four numbers of 16 bits, one of each class.
+  // Returns one of four sums, one of each class. 16 bits hold each number of values: a chunk has at most 16384. They
+  // need not hold the remainders of a malformed chunk. Before a sum of these overflows, an entry leaves its string,
+  // because a remainder has at most 13 bits. The chunk is then rejected.
+  //
+  //    63     48 47     32 31     16 15      0
+  //   +---------+---------+---------+---------+
+  //   | class 3 | class 2 | class 1 | class 0 |
+  //   +---------+---------+---------+---------+
   __device__ static uint32_t of_class(uint64_t sums, uint32_t c) {
     return static_cast<uint32_t>(sums >> (16 * c)) & 0xffff;
   }
@@ -86,7 +94,7 @@ template <element T, int Threads> struct block_steps {
     for (int r = 0; r < tile::rows; ++r) {
       const uint32_t first = tile::first_value(r * tile::row_words);
       const device::vec128 x = base.row(first, count);
-      uint32_t both = 0;  // the planes, each in 16 bits
+      uint32_t both = 0;  // of up to 16 values: [31:16] bit 1 of their classes, [15:0] bit 0, lowest value first
       detail::unrolled<static_cast<int>(tile::lane_values)>([&]<int K>() {
         const uint32_t c = steps_format::class_of(steps_format::exponent_of<T>(value<K>(x)), threshold);
         both |= (c & 1) << K | (c >> 1) << (16 + K);
