@@ -24,7 +24,7 @@ template <codec... As, codec... Bs, class... Others>
 struct joined_lists<codec_list<As...>, codec_list<Bs...>, Others...>
     : joined_lists<codec_list<As..., Bs...>, Others...> {};
 
-// To add a codec of the library to the program, add a line here. Each list has a source, which compile at the same time.
+// To add a codec of the library to the program, add a line here. Each list has a source: they compile at the same time.
 // clang-format off
 using single_codecs = joined_lists<
     over_all_types<zvc>,

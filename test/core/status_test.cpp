@@ -58,7 +58,17 @@ TEST(status, every_value_has_a_meaning_of_its_own) {
                                    wrong_size,
                                    wrong_type,
                                    unknown_codec,
-                                   unsupported_type};
+                                   unsupported_type,
+                                   wrong_metadata,
+                                   needs_base,
+                                   not_a_delta,
+                                   wrong_base,
+                                   lossy_delta,
+                                   not_consecutive};
+  for (uint32_t number = 0; number < 128; ++number) {  // is one missing above?
+    const bool known = message(static_cast<tuck::status>(number)) != std::string("unknown status");
+    EXPECT_EQ(all.count(static_cast<tuck::status>(number)), known) << number;
+  }
   std::set<std::string> meanings;
   for (const tuck::status s : all) meanings.insert(message(s));
   EXPECT_EQ(meanings.size(), all.size());

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple, Sequence
 
-GROUP = 32  # values that have a mask word, a width or a shape in common
+WORD = 32  # bits in a word of a mask
 
 
 class Dtype(NamedTuple):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from bits import GROUP, ceil_div, fields, flags, little, ones, require, round_up, unpack, unzigzag
+from bits import WORD, ceil_div, fields, flags, little, ones, require, round_up, unpack, unzigzag
+
+GROUP = 32  # integers that have a shape in common
 
 PLAIN, CENTERED, BASED, DIFFERENCE = range(4)  # schemes
 
@@ -13,7 +15,7 @@ def decode(data: bytes, count: int, width: int, allowed: int, signed: bool = Tru
     """The integers modulo 2^(8 width), in up to `allowed` bits each, and where they end in `data`. Those not signed, of exponents,
     have a greatest integer, from a least one on, in place of a base."""
     groups, unit = ceil_div(count, GROUP), 2 if width == 8 else 1
-    shapes_at = 4 + 4 * ceil_div(groups, GROUP)
+    shapes_at = 4 + 4 * ceil_div(groups, WORD)
     require(len(data) >= shapes_at, "groups: the chunk is cut short")
     first_bits, base_bits = data[:2]
     require(max(first_bits, base_bits) <= allowed, f"groups: {first_bits} and {base_bits} bits of what leads groups")

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Sequence
 
 import groups
-from bits import Dtype, GROUP, ceil_div, flags, little, ones, pack, require, round_up, unpack, unzigzag
+from bits import WORD, Dtype, ceil_div, flags, little, ones, pack, require, round_up, unpack, unzigzag
 
 
 def spread(mask: int, kept: Sequence[int], count: int, width: int, runs: bool) -> bytes:
@@ -24,7 +24,7 @@ def spread(mask: int, kept: Sequence[int], count: int, width: int, runs: bool) -
 
 
 def zvc(data: bytes, count: int, width: int) -> tuple[bytes, int]:
-    side = 4 * ceil_div(count, GROUP)
+    side = 4 * ceil_div(count, WORD)
     require(side <= len(data) < count * width, f"zvc: {len(data)} bytes cannot be a chunk")
     return spread(little(data[:side]), unpack(data[side:], width), count, width, runs=False), side
 

@@ -49,7 +49,6 @@ TYPED_TEST_SUITE(corruption, corrupted_codecs, codec_names);
 
 TYPED_TEST(corruption, every_changed_byte_of_header_or_directory_is_refused) {
   using enum status;
-  const std::set<status> fitting_header{bad_magic, bad_version, bad_header};
   for (const bool checksums : {false, true}) {
     auto s = TestFixture::mixed(checksums);
     const frame_layout at = layout_of(header_of(s.frame));

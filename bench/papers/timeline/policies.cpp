@@ -63,6 +63,8 @@ std::vector<movement> plan_for(const std::string& policy, replayed& of, const ne
     const auto lossy = in.codecs.find("quantize");
     if (lossy != in.codecs.end()) return encoded(lossy->second);
     of.missing = "no predictor of quantize";
+  } else if (policy != "keep") {
+    throw std::out_of_range(policy);
   }
   return plan_raw(of.layers, offload_set::none);
 }

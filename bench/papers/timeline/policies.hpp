@@ -29,6 +29,7 @@ struct outcome {
   figures is = {};
 };
 
+// In the order of the tables. A new one also needs a line in plan_for.
 inline const std::vector<std::string> policy_names = {
     "keep",  "vDNN conv", "vDNN all",     "vDNN dynamic",     "vDNN++", "cDMA",         "cDMA engine",
     "CSWAP", "CSWAP+",    "CSWAP+ lossy", "CSWAP+ recompute", "COMET",  "COMET swapped"};

@@ -6,7 +6,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// Why an operation failed, or ok. Kernels store these numbers and tools print them: append values, never renumber.
+/// Why an operation failed, or ok. Kernels store these numbers and tools print them: never renumber. A new value takes
+/// the next free number of its group. Those of the second group, 16 to 22, leave the output unchanged (is_mismatch).
 enum class status : uint32_t {
   ok = 0,  ///< success
 

@@ -54,7 +54,7 @@ TEST(timeline_program, writes_json) {
     EXPECT_EQ(n.at("batch"), 64);
     ASSERT_EQ(n.at("epochs").size(), 2u);
     EXPECT_EQ(n.at("epochs")[0].at("epoch"), 1);
-    EXPECT_EQ(n.at("mean").size(), 13u);
+    EXPECT_EQ(n.at("mean").size(), 13u);  // policy_names
     for (const json& p : n.at("mean")) {
       if (p.at("policy") == "vDNN dynamic") {
         EXPECT_EQ(p.at("missing"), "nothing fits the budget");

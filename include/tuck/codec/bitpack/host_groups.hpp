@@ -19,6 +19,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   using shape = typename layout::shape;
   using stored = std::conditional_t<Unsigned, bits, std::make_signed_t<bits>>;
   using layout::group;
+  static_assert(group == mask_window, "tuck: masks and the operations of CPUs are of so many values");
 
  public:
   // Writes `count` integers. Returns the size in bytes, or `incompressible` if that is more than `limit`. `extra` is a
