@@ -160,12 +160,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const exact_room<std::byte> content(data + 1, size - 1);
   const int kind = data[0] % 4;
-  const std::string path = files() / (kind == 3 ? "in.safetensors" : "in");
   if (kind == 2) mend(content.all());
+  const bool is_safetensors = kind == 3 || (kind != 0 && looks_like_safetensors(content.all()));
+  const std::string path = files() / (is_safetensors ? "in.safetensors" : "in");
   write_file(path, content.all());
   if (kind == 0)
     try_npy(path);
-  else if (kind == 3)
+  else if (is_safetensors)
     try_safetensors(path);
   else
     try_frame(path, content.size());
