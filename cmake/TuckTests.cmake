@@ -16,8 +16,8 @@ set(tuck_no_threads ${tuck_no_memory} core_test codec_test deflate_test chain_te
 # One build is enough for these: block_test has ASan and UBSan, the engine executes kernels_test, and of the examples'
 # tests each has one sanitizer: those that make threads TSan, the others ASan and UBSan.
 if(NOT TUCK_LONG_TESTS)
-  list(APPEND tuck_no_memory delta_cost_test evicting_pool_test guide_device_4 torch_allocator_test)
-  list(APPEND tuck_no_threads block_test delta_cost_test gpu_gzip_device_test guide_device_4 kv_pool_test)
+  list(APPEND tuck_no_memory evicting_pool_test guide_device_4 torch_allocator_test)
+  list(APPEND tuck_no_threads block_test gpu_gzip_device_test guide_device_4 kv_pool_test)
   set(tuck_no_full_sim block_test kernels_test)
 endif()
 set(tuck_no_kernels cuda_types_test native_test model_test peers_test points_test predict_test timeline_test tuner_test

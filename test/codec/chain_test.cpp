@@ -88,6 +88,17 @@ TEST(chain, small_chunks_keep_to_their_room) {
   expect_room_kept<zvc_rle_huffman<double>>();
 }
 
+TEST(chain, no_chunk_is_as_large_as_the_values) {
+  const std::vector<uint32_t> sound{0x00000a49, 0x00010003, 7, 0, 0x00004008};  // but for its size: 20 bytes
+  std::vector<f16> eight(8);
+  const zvc_huffman<f16> codec;
+  const const_bytes encoded = as_bytes(span<const uint32_t>(sound));
+  EXPECT_EQ(codec.decode_chunk(encoded, eight), status::bad_payload);
+  const auto random = sparse_tensor<f16>(48, 0);
+  byte_vector room(codec.max_chunk_bytes(48));
+  EXPECT_EQ(codec.encode_chunk(random, room), incompressible);
+}
+
 TEST(chain, two_splitters_pile_up_their_sides) {
   using codec = chain<rle<uint16_t>, zvc<uint16_t>, huffman<uint16_t>>;
   std::vector<uint16_t> values(3000);

@@ -100,7 +100,7 @@ template <class Value> class host_planes {
   void join(Value* __restrict x, uint32_t n, const uint8_t* __restrict upper, const std::byte* low) const noexcept {
     const uint32_t shift = shift_, up = 8 * whole_ % (8 * sizeof(word)), at = 8 * first_byte_ % (8 * sizeof(word));
     const std::byte* const __restrict a = low;
-    const std::byte* const __restrict b = low + plane_bytes_[8];
+    const std::byte* const __restrict b = Planes > 1 ? low + plane_bytes_[8] : low;
     for (uint32_t i = 0; i < n; ++i) {
       word y = word{x[i]} << shift | word{upper[i]} << up;
       if (Planes > 0) y |= word{static_cast<uint8_t>(a[i])} << at;
