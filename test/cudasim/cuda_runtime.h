@@ -10,4 +10,6 @@
 #include "sim/launch.hpp"
 
 #include <cassert>
+#include <cmath>
 #include <cstdio>
+#include <cstring>

@@ -13,8 +13,7 @@
 namespace ptx {
 
 // What is wrong with a module, or what a kernel did wrong. `what()` is a report of several lines: the kind, then
-// kernel,
-// block, warp and lanes, the PTX line with its text, and the source line where the module was compiled with -lineinfo.
+// kernel, block, warp and lanes, the PTX line with its text, and the source line where the module was compiled with -lineinfo.
 struct error : std::runtime_error {
   error(std::string fault, const std::string& report) : std::runtime_error(report), kind(std::move(fault)) {}
   // "out of bounds", "misaligned", "uninitialised", "race", "divergent barrier", "divergent sync", "trap", "assert",

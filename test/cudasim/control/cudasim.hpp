@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace cudasim {
 
@@ -15,11 +14,9 @@ struct settings {
   int workers = 2;             // threads that run the blocks of one launch
   std::uint8_t poison = 0xcd;  // fills fresh and freed device memory and shared memory
   bool stream_delays = true;   // random pauses before a stream's tasks
-  bool count_traffic = false;  // fills traffic_by_line() and the bytes and sectors of counters; slow
-  int sm_count = 8;
+  bool count_traffic = false;  // fills the bytes and sectors of counters; slow
   int devices = 1;
-  std::uint64_t watchdog_polls = 200000;  // this many polls of each worker without any progress are a hang
-  std::uint64_t watchdog_ms = 30000;      // a CUDA thread that runs this long without giving way ends the process
+  std::uint64_t watchdog_ms = 30000;  // a CUDA thread that runs this long without giving way ends the process
 };
 
 // Synchronises, then applies. The seed starts anew, so equal seeds make equal choices.
@@ -43,20 +40,8 @@ struct counters {
   std::uint64_t tensor_bytes_read = 0, tensor_bytes_written = 0, other_bytes_read = 0, other_bytes_written = 0;
   std::uint64_t tensor_sectors_read = 0, tensor_sectors_written = 0, other_sectors_read = 0, other_sectors_written = 0;
 };
-counters snapshot();    // device-side figures are complete for launches that have been synchronised
-void clear_counters();  // the traffic table too
-
-// What one source line moved with device::load and store. A request is one execution by one warp.
-struct line_traffic {
-  std::string file;
-  int line = 0;
-  bool write = false;
-  std::uint64_t requests = 0, bytes = 0, sectors = 0;
-  double efficiency() const {
-    return sectors == 0 ? 1.0 : static_cast<double>(bytes) / (32.0 * static_cast<double>(sectors));
-  }
-};
-std::vector<line_traffic> traffic_by_line();
+counters snapshot();  // device-side figures are complete for launches that have been synchronised
+void clear_counters();
 
 // Ranges whose traffic counts as "tensor"; everything else is "other". Applies to later launches.
 void tag_tensor(const void* data, std::size_t bytes);
@@ -64,7 +49,6 @@ void untag(const void* data);
 
 // Allocations of device and pinned memory that have not been freed.
 std::size_t live_allocations();
-std::size_t live_bytes();
 
 // The k-th runtime call from now (1 is the next) returns `error` once and does nothing. cudaGetLastError,
 // cudaPeekAtLastError and the error names are not counted. k = 0 takes the order back.

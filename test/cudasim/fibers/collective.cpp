@@ -15,10 +15,8 @@ std::string hex(unsigned mask) {
 }
 
 const char* name(warp_op op) {
-  static constexpr const char* names[] = {"syncwarp",   "shfl",      "shfl_up",    "shfl_down",  "shfl_xor",
-                                          "ballot",     "any",       "all",        "match_any",  "reduce_add",
-                                          "reduce_and", "reduce_or", "reduce_xor", "reduce_min", "reduce_max",
-                                          "reduce_min", "reduce_max"};
+  static constexpr const char* names[] = {"syncwarp", "shfl", "shfl_up",    "shfl_down",  "shfl_xor",   "ballot",
+                                          "any",      "all",  "reduce_add", "reduce_min", "reduce_max", "reduce_or"};
   return names[static_cast<int>(op)];
 }
 
@@ -38,15 +36,10 @@ int source_lane(const warp_request& r, int lane) {
 
 std::uint64_t combine(warp_op op, std::uint64_t a, std::uint64_t b) {
   const auto x = static_cast<std::uint32_t>(a), y = static_cast<std::uint32_t>(b);
-  const auto i = static_cast<std::int32_t>(x), j = static_cast<std::int32_t>(y);
   switch (op) {
-    case warp_op::and_: return x & y;
     case warp_op::or_: return x | y;
-    case warp_op::xor_: return x ^ y;
-    case warp_op::min_signed: return static_cast<std::uint32_t>(std::min(i, j));
-    case warp_op::max_signed: return static_cast<std::uint32_t>(std::max(i, j));
-    case warp_op::min_unsigned: return std::min(x, y);
-    case warp_op::max_unsigned: return std::max(x, y);
+    case warp_op::min: return std::min(x, y);
+    case warp_op::max: return std::max(x, y);
     default: return x + y;
   }
 }
@@ -129,15 +122,6 @@ void engine::complete(warp& w, unsigned lanes) {
               },
               f, f.where);
         f.result = w.lanes[source].request.value;
-      });
-      break;
-    case warp_op::match_any:
-      for_each_lane(lanes, [&](int l) {
-        unsigned same = 0;
-        for_each_lane(lanes, [&](int m) {
-          same |= static_cast<unsigned>(w.lanes[m].request.value == w.lanes[l].request.value) << m;
-        });
-        w.lanes[l].result = same;
       });
       break;
     case warp_op::ballot:

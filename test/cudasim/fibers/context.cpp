@@ -8,11 +8,9 @@
 #include <cstdint>
 #include <cstdlib>
 
-#if !defined(CUDASIM_UCONTEXT)
 extern "C" void cudasim_switch(void** save, void* load);
-#endif
 
-#if defined(__x86_64__) && !defined(CUDASIM_UCONTEXT)
+#if defined(__x86_64__)
 asm(R"(
 .text
 .globl cudasim_switch
@@ -37,7 +35,7 @@ cudasim_switch:
   ret
 .size cudasim_switch, .-cudasim_switch
 )");
-#elif defined(__aarch64__) && !defined(CUDASIM_UCONTEXT)
+#elif defined(__aarch64__)
 asm(R"(
 .text
 .globl cudasim_switch
@@ -71,6 +69,8 @@ cudasim_switch:
   ret
 .size cudasim_switch, .-cudasim_switch
 )");
+#else
+#error "the simulator switches stacks on x86-64 and aarch64 alone"
 #endif
 
 namespace cudasim::detail {
@@ -83,13 +83,6 @@ std::size_t stride() { return (asan() ? 512 : 128) * 1024; }
 }  // namespace
 
 void prepare(context& c, void (*entry)()) {
-#if defined(CUDASIM_UCONTEXT)
-  getcontext(&c.registers);
-  c.registers.uc_stack.ss_sp = const_cast<void*>(c.stack);
-  c.registers.uc_stack.ss_size = c.stack_bytes;
-  c.registers.uc_link = nullptr;
-  makecontext(&c.registers, entry, 0);
-#else
   auto* top = reinterpret_cast<std::uint64_t*>(reinterpret_cast<std::uintptr_t>(c.stack) + c.stack_bytes);
 #if defined(__x86_64__)
   // ret pops the entry from a 16-byte boundary: rsp = 8 (mod 16) at the entry, as after a call.
@@ -102,7 +95,6 @@ void prepare(context& c, void (*entry)()) {
   top[1] = reinterpret_cast<std::uint64_t>(entry);  // x30
 #endif
   c.stack_pointer = top;
-#endif
   c.fake_stack = nullptr;
 }
 
@@ -113,11 +105,7 @@ void entered(context& self) {
 void switch_context(context& from, context& to) {
   if (tsan()) __tsan_switch_to_fiber(to.tsan_fiber, 1 /* orders nothing */);
   if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(&from.fake_stack, to.stack, to.stack_bytes);
-#if defined(CUDASIM_UCONTEXT)
-  swapcontext(&from.registers, &to.registers);
-#else
   cudasim_switch(&from.stack_pointer, to.stack_pointer);
-#endif
   if (__sanitizer_finish_switch_fiber) __sanitizer_finish_switch_fiber(from.fake_stack, nullptr, nullptr);
 }
 

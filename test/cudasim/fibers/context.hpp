@@ -3,21 +3,10 @@
 
 #include <cstddef>
 
-#if !defined(__x86_64__) && !defined(__aarch64__)
-#define CUDASIM_UCONTEXT 1
-#endif
-#if defined(CUDASIM_UCONTEXT)
-#include <ucontext.h>
-#endif
-
 namespace cudasim::detail {
 
 struct context {
-#if defined(CUDASIM_UCONTEXT)
-  ucontext_t registers;
-#else
   void* stack_pointer = nullptr;
-#endif
   const void* stack = nullptr;  // lowest address; null for a thread's own stack until it is known
   std::size_t stack_bytes = 0;
   void* fake_stack = nullptr;  // AddressSanitizer's

@@ -6,7 +6,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <numeric>
 
 constinit thread_local uint3 threadIdx{0, 0, 0};
 constinit thread_local uint3 blockIdx{0, 0, 0};
@@ -40,16 +39,9 @@ void find_stack(context& c) {
 }  // namespace
 
 bool launch::take(uint3& index) {
-  constexpr std::uint64_t window = 16;
   const std::uint64_t position = next.fetch_add(1, std::memory_order_relaxed);
   if (position >= blocks) return false;
-  const std::uint64_t first = position / window * window;
-  const auto size = static_cast<std::size_t>(std::min(window, blocks - first));
-  std::array<std::uint64_t, window> order;
-  std::iota(order.begin(), order.end(), first);
-  random shuffle(mix(seed, first + 1));
-  for (std::size_t i = size; i > 1; --i) std::swap(order[i - 1], order[shuffle.below(i)]);
-  const std::uint64_t b = order[position - first];
+  const std::uint64_t b = shuffled_block(position, blocks, seed);
   index.x = static_cast<unsigned>(b % grid.x);
   index.y = static_cast<unsigned>(b / grid.x % grid.y);
   index.z = static_cast<unsigned>(b / grid.x / grid.y);

@@ -34,8 +34,8 @@ std::uint64_t block_sum(const void* storage, std::size_t bytes, std::uint64_t va
 void begin_copy(void* to, const void* from, std::size_t bytes, site where) {
   running(where).begin_copy({to, from, bytes, 0, where});
 }
-void commit_copies() { ++running(site::here()).current()->copy_groups; }
-void wait_for_copies(unsigned newest) { running(site::here()).wait_for_copies(newest); }
+void commit_copies() { ++running({}).current()->copy_groups; }
+void wait_for_copies(unsigned newest) { running({}).wait_for_copies(newest); }
 
 void* shared_slot(const void* key, std::size_t bytes, std::size_t alignment, const char* name, site where) {
   engine& e = running(where);
@@ -51,7 +51,7 @@ void* shared_slot(const void* key, std::size_t bytes, std::size_t alignment, con
   return p;
 }
 
-std::byte* dynamic_shared_memory() { return running(site::here()).current()->home->home->shared.dynamic(); }
+std::byte* dynamic_shared_memory() { return running({}).current()->home->home->shared.dynamic(); }
 
 void polled(site where) {
   if (inside_kernel()) engine::here()->poll(where);

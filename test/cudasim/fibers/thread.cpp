@@ -37,6 +37,7 @@ void engine::idle(site where) {
 }
 
 void engine::check_progress(site where) {
+  constexpr std::uint64_t hung = 200000;  // polls of each worker without any progress
   const std::uint64_t all = total_progress();
   if (all != seen_progress_) {
     seen_progress_ = all;
@@ -45,7 +46,7 @@ void engine::check_progress(site where) {
   }
   stale_polls_ += 1024;
   give_time();  // what is awaited may need this processor
-  if (stale_polls_ < job_->options.watchdog_polls) return;
+  if (stale_polls_ < hung) return;
   stale_at_.store(all);
   // Another worker may have run to its end since `all` was read. Then it is idle, but has made progress.
   if (all_hung(job_, all) && total_progress() == all)
@@ -111,8 +112,7 @@ int engine::barrier(barrier_op op, bool predicate, site where) {
 }
 
 void engine::complete_barrier(block& b) {
-  const unsigned n = b.true_votes;
-  b.barrier_result = b.op == barrier_op::any ? n > 0 : b.op == barrier_op::all ? n == b.threads : static_cast<int>(n);
+  b.barrier_result = b.true_votes > 0;
   b.arrived = 0;
   if (b.op != barrier_op::sum) ++b.barriers;
   for (unsigned i = 0; i * 32 < b.threads; ++i) {

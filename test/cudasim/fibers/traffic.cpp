@@ -7,21 +7,7 @@
 #include <algorithm>
 #include <map>
 
-namespace cudasim {
-namespace detail {
-namespace {
-
-struct tables {
-  quiet_mutex mutex;
-  std::map<std::tuple<std::string, int, bool>, line_traffic> lines;
-};
-
-tables& all_tables() {
-  static tables& t = *new tables;
-  return t;
-}
-
-}  // namespace
+namespace cudasim::detail {
 
 std::atomic<bool> traffic_enabled{false};
 
@@ -44,16 +30,11 @@ void warp_traffic::converge() {
 void warp_traffic::flush(const tensor_ranges& tensors) {
   if (lines_.empty()) return;
   counters sum;
-  quiet_lock lock(all_tables().mutex);
   for (auto& [where, l] : lines_) {
-    line_traffic& entry = all_tables().lines[{where.file, where.line, where.write}];
     for (request& r : l.requests) {
       std::sort(r.sectors.begin(), r.sectors.end());
       const auto sectors =
           static_cast<std::uint64_t>(std::unique(r.sectors.begin(), r.sectors.end()) - r.sectors.begin());
-      entry.requests += 1;
-      entry.bytes += r.bytes;
-      entry.sectors += sectors;
       const bool tensor = tensors.contains(r.address);
       using field = std::uint64_t counters::*;
       const field bytes = where.write ? (tensor ? &counters::tensor_bytes_written : &counters::other_bytes_written)
@@ -68,22 +49,4 @@ void warp_traffic::flush(const tensor_ranges& tensors) {
   add_counts(sum);
 }
 
-void clear_traffic() {
-  quiet_lock lock(all_tables().mutex);
-  all_tables().lines.clear();
-}
-
-}  // namespace detail
-
-std::vector<line_traffic> traffic_by_line() {
-  detail::runtime_scope quiet;
-  detail::quiet_lock lock(detail::all_tables().mutex);
-  std::vector<line_traffic> table;
-  for (auto& [where, entry] : detail::all_tables().lines) {
-    table.push_back(entry);
-    std::tie(table.back().file, table.back().line, table.back().write) = where;
-  }
-  return table;
-}
-
-}  // namespace cudasim
+}  // namespace cudasim::detail

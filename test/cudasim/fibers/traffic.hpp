@@ -18,7 +18,7 @@ class warp_traffic {
  public:
   void add(unsigned lane, const void* address, std::size_t bytes, bool write, site where);
   void converge();                           // the lanes are together: later accesses are later requests
-  void flush(const tensor_ranges& tensors);  // at the end of the block: into the tables
+  void flush(const tensor_ranges& tensors);  // at the end of the block: into the counters
 
  private:
   struct request {

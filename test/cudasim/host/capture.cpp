@@ -11,7 +11,6 @@ namespace {
 struct captures {
   quiet_mutex mutex;
   std::vector<std::shared_ptr<capture>> active;
-  unsigned long long count = 0;
 };
 
 captures& all_captures() {
@@ -218,7 +217,6 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
     auto c = std::make_shared<capture>();
     c->mode = mode;
     c->owner = std::this_thread::get_id();
-    c->id = ++all_captures().count;
     c->origin = s;
     c->members = {s};
     s->capturing = c;
@@ -261,23 +259,14 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  return cudaStreamGetCaptureInfo(stream, status, nullptr, nullptr, nullptr, nullptr, nullptr);
-}
-
-// The nodes of a graph are nobody's to look at.
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                                     cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
-                                     const cudaGraphEdgeData** edges, std::size_t* count) {
   return api(call_kind::housekeeping, [&] {
     CUstream_st* s = valid(stream);
     if (!s) return cudaErrorInvalidResourceHandle;
     if (!status) return cudaErrorInvalidValue;
-    if (graph || dependencies || edges || count) return cudaErrorNotSupported;
     quiet_lock lock(all_captures().mutex);
     *status = !s->capturing               ? cudaStreamCaptureStatusNone
               : s->capturing->invalidated ? cudaStreamCaptureStatusInvalidated
                                           : cudaStreamCaptureStatusActive;
-    if (id && s->capturing) *id = s->capturing->id;
     return cudaSuccess;
   });
 }

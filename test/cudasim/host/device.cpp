@@ -46,7 +46,7 @@ cudaError_t check(const cudaLaunchConfig_t& c, const void* kernel, std::uint64_t
 
 int processors() {
   const int known = limits().processors;
-  return known != 0 ? known : get_settings().sm_count;
+  return known != 0 ? known : 8;
 }
 
 cudaError_t attribute_value(int* value, cudaDeviceAttr attribute) {
@@ -64,9 +64,6 @@ cudaError_t attribute_value(int* value, cudaDeviceAttr attribute) {
     case cudaDevAttrCanMapHostMemory:
     case cudaDevAttrUnifiedAddressing:
     case cudaDevAttrMemoryPoolsSupported: *value = 1; break;
-    case cudaDevAttrManagedMemory:
-    case cudaDevAttrCanUseHostPointerForRegisteredMem:
-    case cudaDevAttrCooperativeLaunch: *value = 0; break;
     default: return cudaErrorInvalidValue;
   }
   return cudaSuccess;

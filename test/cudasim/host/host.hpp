@@ -57,7 +57,6 @@ struct graph_data {
 struct capture {
   cudaStreamCaptureMode mode;
   std::thread::id owner;
-  unsigned long long id;
   CUstream_st* origin;
   std::vector<CUstream_st*> members;
   std::shared_ptr<graph_data> graph = std::make_shared<graph_data>();
@@ -98,7 +97,6 @@ struct CUstream_st {
   int device = 0;
   bool legacy_waits = true;  // not cudaStreamNonBlocking
   bool is_legacy = false;    // the default stream of its device
-  int priority = 0;
   cudasim::detail::quiet_mutex mutex;
   std::deque<std::unique_ptr<entry>> queue;
   std::atomic<std::uint32_t> submitted{0}, completed{0};

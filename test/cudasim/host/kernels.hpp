@@ -47,7 +47,6 @@ std::unique_ptr<kernel_runner> make_runner();
 void before_streams();  // on a thread of the host's, which the program's other threads may know
 
 void apply(const settings& s);
-void clear_traffic();
 
 // --- What kernels run on --------------------------------------------------------------------------------------------
 

@@ -180,13 +180,6 @@ std::size_t live_allocations() {
   return the_heap().live.size();
 }
 
-std::size_t live_bytes() {
-  quiet_lock lock(the_heap().mutex);
-  std::size_t sum = 0;
-  for (auto& [p, a] : the_heap().live) sum += a.bytes;
-  return sum;
-}
-
 }  // namespace cudasim
 
 cudaError_t cudaMalloc(void** p, std::size_t bytes) {

@@ -115,7 +115,6 @@ void reset() {
   forget_captures();
   drain_all(false);
   clear_tags();
-  clear_traffic();
   quiet_lock lock(the_state().mutex);
   the_state().failed = false;
   the_state().report.clear();
@@ -137,7 +136,6 @@ counters snapshot() {
 
 void clear_counters() {
   runtime_scope quiet;
-  clear_traffic();
   quiet_lock lock(the_state().mutex);
   the_state().sums = {};
 }
@@ -172,7 +170,7 @@ const char* cudaGetErrorName(cudaError_t error) {
         CUDASIM_NAME(cudaErrorInvalidConfiguration) CUDASIM_NAME(cudaErrorInvalidDevice) CUDASIM_NAME(cudaErrorNoDevice)
             CUDASIM_NAME(cudaErrorInvalidDeviceFunction) CUDASIM_NAME(cudaErrorInvalidKernelImage)
             CUDASIM_NAME(cudaErrorInvalidResourceHandle) CUDASIM_NAME(
-                cudaErrorIllegalState) CUDASIM_NAME(cudaErrorNotReady) CUDASIM_NAME(cudaErrorLaunchOutOfResources)
+                cudaErrorIllegalState) CUDASIM_NAME(cudaErrorNotReady)
                 CUDASIM_NAME(cudaErrorLaunchFailure) CUDASIM_NAME(cudaErrorNotSupported)
                     CUDASIM_NAME(cudaErrorStreamCaptureUnsupported) CUDASIM_NAME(cudaErrorStreamCaptureInvalidated)
                         CUDASIM_NAME(cudaErrorStreamCaptureMerge) CUDASIM_NAME(cudaErrorStreamCaptureUnmatched)
@@ -181,7 +179,7 @@ const char* cudaGetErrorName(cudaError_t error) {
                                     CUDASIM_NAME(cudaErrorStreamCaptureWrongThread) CUDASIM_NAME(cudaErrorUnknown)
     // clang-format on
 #undef CUDASIM_NAME
-                                        default : break;
+                                            default : break;
   }
   return "unrecognized error code";
 }

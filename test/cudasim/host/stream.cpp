@@ -76,13 +76,12 @@ void wake(CUstream_st& s) {
   s.signal.notify_all();
 }
 
-cudaError_t create(cudaStream_t* result, unsigned flags, int priority) {
+cudaError_t create(cudaStream_t* result, unsigned flags) {
   if (!result || flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
   before_streams();
   auto s = std::make_shared<CUstream_st>();
   s->device = current_device();
   s->legacy_waits = flags == cudaStreamDefault;
-  s->priority = priority;
   {
     quiet_lock lock(all_streams().mutex);
     s->delays = random(mix(seed(), ++all_streams().created));
@@ -128,7 +127,7 @@ CUstream_st* default_stream(cudaStream_t name) {
   const int device = current_device();
   if (name == cudaStreamPerThread) {
     CUstream_st*& s = mine.of_device[device];
-    if (s == nullptr && create(&s, cudaStreamDefault, 0) != cudaSuccess) return nullptr;
+    if (s == nullptr && create(&s, cudaStreamDefault) != cudaSuccess) return nullptr;
     return s;
   }
   {
@@ -136,7 +135,7 @@ CUstream_st* default_stream(cudaStream_t name) {
     if (const auto found = all_streams().legacy.find(device); found != all_streams().legacy.end()) return found->second;
   }
   CUstream_st* fresh = nullptr;
-  if (create(&fresh, cudaStreamDefault, 0) != cudaSuccess) return nullptr;
+  if (create(&fresh, cudaStreamDefault) != cudaSuccess) return nullptr;
   fresh->is_legacy = true;
   quiet_lock lock(all_streams().mutex);
   const auto [it, is_new] = all_streams().legacy.try_emplace(device, fresh);
@@ -253,14 +252,9 @@ void run_launch(CUstream_st& s, const kernel_launch& l) {
 
 using namespace cudasim::detail;
 
-cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  return cudaStreamCreateWithPriority(stream, cudaStreamDefault, 0);
-}
+cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
-  return cudaStreamCreateWithPriority(stream, flags, 0);
-}
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
-  return api(call_kind::work, [&] { return create(stream, flags, priority); });
+  return api(call_kind::work, [&] { return create(stream, flags); });
 }
 
 // Work that has been submitted still runs, as on a GPU.

@@ -41,101 +41,53 @@ inline unsigned vote(warp_op op, unsigned mask, std::uint64_t value, site where)
 
 }  // namespace cudasim::detail
 
-inline void __syncthreads(cudasim::detail::site where = cudasim::detail::site::here()) {
+inline void __syncthreads(cudasim::detail::site where = {}) {
   cudasim::detail::block_barrier(cudasim::detail::barrier_op::plain, false, where);
 }
-inline int __syncthreads_or(int predicate, cudasim::detail::site where = cudasim::detail::site::here()) {
+inline int __syncthreads_or(int predicate, cudasim::detail::site where = {}) {
   return cudasim::detail::block_barrier(cudasim::detail::barrier_op::any, predicate != 0, where);
 }
-inline int __syncthreads_and(int predicate, cudasim::detail::site where = cudasim::detail::site::here()) {
-  return cudasim::detail::block_barrier(cudasim::detail::barrier_op::all, predicate != 0, where);
-}
-inline int __syncthreads_count(int predicate, cudasim::detail::site where = cudasim::detail::site::here()) {
-  return cudasim::detail::block_barrier(cudasim::detail::barrier_op::count, predicate != 0, where);
-}
 
-inline void __syncwarp(unsigned mask = 0xffffffffu, cudasim::detail::site where = cudasim::detail::site::here()) {
+inline void __syncwarp(unsigned mask = 0xffffffffu, cudasim::detail::site where = {}) {
   cudasim::detail::vote(cudasim::detail::warp_op::sync, mask, 0, where);
 }
-inline unsigned __ballot_sync(unsigned mask, int predicate,
-                              cudasim::detail::site where = cudasim::detail::site::here()) {
+inline unsigned __ballot_sync(unsigned mask, int predicate, cudasim::detail::site where = {}) {
   return cudasim::detail::vote(cudasim::detail::warp_op::ballot, mask, predicate != 0, where);
 }
-inline int __any_sync(unsigned mask, int predicate, cudasim::detail::site where = cudasim::detail::site::here()) {
+inline int __any_sync(unsigned mask, int predicate, cudasim::detail::site where = {}) {
   return cudasim::detail::vote(cudasim::detail::warp_op::any, mask, predicate != 0, where) != 0;
 }
-inline int __all_sync(unsigned mask, int predicate, cudasim::detail::site where = cudasim::detail::site::here()) {
+inline int __all_sync(unsigned mask, int predicate, cudasim::detail::site where = {}) {
   return cudasim::detail::vote(cudasim::detail::warp_op::all, mask, predicate != 0, where) != 0;
 }
 template <cudasim::detail::lane_value T>
-unsigned __match_any_sync(unsigned mask, T value, cudasim::detail::site where = cudasim::detail::site::here()) {
-  return static_cast<unsigned>(cudasim::detail::warp_collective({.op = cudasim::detail::warp_op::match_any,
-                                                                 .bytes = sizeof(T),
-                                                                 .mask = mask,
-                                                                 .value = cudasim::detail::to_bits(value)},
-                                                                where));
-}
-// The caller alone: no more is ever promised.
-inline unsigned __activemask() {
-  const unsigned thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-  return 1u << (thread % 32);
-}
-
-template <cudasim::detail::lane_value T>
-T __shfl_sync(unsigned mask, T value, int lane, int width = 32,
-              cudasim::detail::site where = cudasim::detail::site::here()) {
+T __shfl_sync(unsigned mask, T value, int lane, int width = 32, cudasim::detail::site where = {}) {
   return cudasim::detail::shuffle(cudasim::detail::warp_op::shfl, mask, value, lane, width, where);
 }
 template <cudasim::detail::lane_value T>
-T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
-                 cudasim::detail::site where = cudasim::detail::site::here()) {
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, cudasim::detail::site where = {}) {
   return cudasim::detail::shuffle(cudasim::detail::warp_op::shfl_up, mask, value, static_cast<int>(delta), width,
                                   where);
 }
 template <cudasim::detail::lane_value T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
-                   cudasim::detail::site where = cudasim::detail::site::here()) {
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, cudasim::detail::site where = {}) {
   return cudasim::detail::shuffle(cudasim::detail::warp_op::shfl_down, mask, value, static_cast<int>(delta), width,
                                   where);
 }
 template <cudasim::detail::lane_value T>
-T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32,
-                  cudasim::detail::site where = cudasim::detail::site::here()) {
+T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, cudasim::detail::site where = {}) {
   return cudasim::detail::shuffle(cudasim::detail::warp_op::shfl_xor, mask, value, lanes, width, where);
 }
 
-inline unsigned __reduce_add_sync(unsigned mask, unsigned v,
-                                  cudasim::detail::site where = cudasim::detail::site::here()) {
+inline unsigned __reduce_add_sync(unsigned mask, unsigned v, cudasim::detail::site where = {}) {
   return cudasim::detail::vote(cudasim::detail::warp_op::add, mask, v, where);
 }
-inline int __reduce_add_sync(unsigned mask, int v, cudasim::detail::site where = cudasim::detail::site::here()) {
-  return static_cast<int>(cudasim::detail::vote(cudasim::detail::warp_op::add, mask, static_cast<unsigned>(v), where));
+inline unsigned __reduce_min_sync(unsigned mask, unsigned v, cudasim::detail::site where = {}) {
+  return cudasim::detail::vote(cudasim::detail::warp_op::min, mask, v, where);
 }
-inline unsigned __reduce_min_sync(unsigned mask, unsigned v,
-                                  cudasim::detail::site where = cudasim::detail::site::here()) {
-  return cudasim::detail::vote(cudasim::detail::warp_op::min_unsigned, mask, v, where);
+inline unsigned __reduce_max_sync(unsigned mask, unsigned v, cudasim::detail::site where = {}) {
+  return cudasim::detail::vote(cudasim::detail::warp_op::max, mask, v, where);
 }
-inline int __reduce_min_sync(unsigned mask, int v, cudasim::detail::site where = cudasim::detail::site::here()) {
-  return static_cast<int>(
-      cudasim::detail::vote(cudasim::detail::warp_op::min_signed, mask, static_cast<unsigned>(v), where));
-}
-inline unsigned __reduce_max_sync(unsigned mask, unsigned v,
-                                  cudasim::detail::site where = cudasim::detail::site::here()) {
-  return cudasim::detail::vote(cudasim::detail::warp_op::max_unsigned, mask, v, where);
-}
-inline int __reduce_max_sync(unsigned mask, int v, cudasim::detail::site where = cudasim::detail::site::here()) {
-  return static_cast<int>(
-      cudasim::detail::vote(cudasim::detail::warp_op::max_signed, mask, static_cast<unsigned>(v), where));
-}
-inline unsigned __reduce_and_sync(unsigned mask, unsigned v,
-                                  cudasim::detail::site where = cudasim::detail::site::here()) {
-  return cudasim::detail::vote(cudasim::detail::warp_op::and_, mask, v, where);
-}
-inline unsigned __reduce_or_sync(unsigned mask, unsigned v,
-                                 cudasim::detail::site where = cudasim::detail::site::here()) {
+inline unsigned __reduce_or_sync(unsigned mask, unsigned v, cudasim::detail::site where = {}) {
   return cudasim::detail::vote(cudasim::detail::warp_op::or_, mask, v, where);
-}
-inline unsigned __reduce_xor_sync(unsigned mask, unsigned v,
-                                  cudasim::detail::site where = cudasim::detail::site::here()) {
-  return cudasim::detail::vote(cudasim::detail::warp_op::xor_, mask, v, where);
 }

@@ -5,9 +5,7 @@
 
 #include <bit>
 #include <chrono>
-#include <cmath>
 #include <concepts>
-#include <cstring>
 
 inline int __popc(unsigned v) { return std::popcount(v); }
 inline int __popcll(unsigned long long v) { return std::popcount(v); }
@@ -32,64 +30,18 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selectors) {
   }
   return r;
 }
-// The plain forms take the shift modulo 32, the clamping ones at most 32.
-inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) {
-  return static_cast<unsigned>((std::uint64_t{high} << 32 | low) >> (shift < 32 ? shift : 32));
-}
-inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
-  return static_cast<unsigned>((std::uint64_t{high} << 32 | low) << (shift < 32 ? shift : 32) >> 32);
-}
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
-  return __funnelshift_rc(low, high, shift & 31);
+  return static_cast<unsigned>((std::uint64_t{high} << 32 | low) >> (shift & 31));
 }
 inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
-  return __funnelshift_lc(low, high, shift & 31);
+  return static_cast<unsigned>((std::uint64_t{high} << 32 | low) << (shift & 31) >> 32);
 }
 inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(std::uint64_t{a} * b >> 32); }
-inline int __mulhi(int a, int b) { return static_cast<int>(std::int64_t{a} * b >> 32); }
-inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
-  __extension__ using wide = unsigned __int128;
-  return static_cast<unsigned long long>(static_cast<wide>(a) * b >> 64);
-}
-inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffffu) * (b & 0xffffffu); }
-inline int __mul24(int a, int b) {
-  const auto sign_extend = [](int v) { return static_cast<int>(static_cast<unsigned>(v) << 8) >> 8; };
-  return static_cast<int>(static_cast<unsigned>(sign_extend(a)) * static_cast<unsigned>(sign_extend(b)));
-}
 
 inline unsigned __float_as_uint(float v) { return std::bit_cast<unsigned>(v); }
 inline int __float_as_int(float v) { return std::bit_cast<int>(v); }
 inline float __uint_as_float(unsigned v) { return std::bit_cast<float>(v); }
 inline float __int_as_float(int v) { return std::bit_cast<float>(v); }
-inline long long __double_as_longlong(double v) { return std::bit_cast<long long>(v); }
-inline double __longlong_as_double(long long v) { return std::bit_cast<double>(v); }
-
-namespace cudasim::detail {
-
-// Keeps the compiler from contracting a product and a sum into one operation, which aarch64 compilers do.
-template <std::floating_point T> inline T exact(T v) {
-#if defined(__x86_64__)
-  asm("" : "+x"(v));
-#elif defined(__aarch64__)
-  asm("" : "+w"(v));
-#else
-  asm("" : "+m"(v));
-#endif
-  return v;
-}
-
-}  // namespace cudasim::detail
-
-inline float __fadd_rn(float a, float b) { return cudasim::detail::exact(a + b); }
-inline float __fsub_rn(float a, float b) { return cudasim::detail::exact(a - b); }
-inline float __fmul_rn(float a, float b) { return cudasim::detail::exact(a * b); }
-inline float __fdiv_rn(float a, float b) { return cudasim::detail::exact(a / b); }
-inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-inline double __dadd_rn(double a, double b) { return cudasim::detail::exact(a + b); }
-inline double __dsub_rn(double a, double b) { return cudasim::detail::exact(a - b); }
-inline double __dmul_rn(double a, double b) { return cudasim::detail::exact(a * b); }
-inline double __ddiv_rn(double a, double b) { return cudasim::detail::exact(a / b); }
-inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
 
 namespace cudasim::detail {
 
@@ -111,41 +63,40 @@ template <class T> using same = std::type_identity_t<T>;
 }  // namespace cudasim::detail
 
 template <cudasim::detail::atomic_word T>
-T atomicAdd(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = cudasim::detail::site::here()) {
+T atomicAdd(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = {}) {
   const T old = std::atomic_ref<T>(*p).fetch_add(v, std::memory_order_relaxed);
   cudasim::detail::atomic_done(p, v != 0, where);
   return old;
 }
 // Of floats, in any order, as on a GPU.
-template <std::floating_point T>
-T atomicAdd(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = cudasim::detail::site::here()) {
+template <std::floating_point T> T atomicAdd(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = {}) {
   return cudasim::detail::update(p, where, [v](T old) { return old + v; });
 }
 template <cudasim::detail::atomic_word T>
-T atomicMax(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = cudasim::detail::site::here()) {
+T atomicMax(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = {}) {
   return cudasim::detail::update(p, where, [v](T old) { return old < v ? v : old; });
 }
 template <cudasim::detail::atomic_word T>
-T atomicMin(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = cudasim::detail::site::here()) {
+T atomicMin(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = {}) {
   return cudasim::detail::update(p, where, [v](T old) { return v < old ? v : old; });
 }
 template <cudasim::detail::atomic_word T>
-T atomicOr(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = cudasim::detail::site::here()) {
+T atomicOr(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = {}) {
   return cudasim::detail::update(p, where, [v](T old) { return static_cast<T>(old | v); });
 }
 template <cudasim::detail::atomic_word T>
-T atomicAnd(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = cudasim::detail::site::here()) {
+T atomicAnd(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = {}) {
   return cudasim::detail::update(p, where, [v](T old) { return static_cast<T>(old & v); });
 }
 template <cudasim::detail::atomic_word T>
-T atomicExch(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = cudasim::detail::site::here()) {
+T atomicExch(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = {}) {
   const T old = std::atomic_ref<T>(*p).exchange(v, std::memory_order_relaxed);
   cudasim::detail::atomic_done(p, old != v, where);
   return old;
 }
 template <cudasim::detail::atomic_word T>
 T atomicCAS(T* p, cudasim::detail::same<T> expected, cudasim::detail::same<T> desired,
-            cudasim::detail::site where = cudasim::detail::site::here()) {
+            cudasim::detail::site where = {}) {
   T old = expected;
   const bool swapped = std::atomic_ref<T>(*p).compare_exchange_strong(old, desired, std::memory_order_relaxed);
   cudasim::detail::atomic_done(p, swapped && expected != desired, where);
@@ -155,15 +106,9 @@ T atomicCAS(T* p, cudasim::detail::same<T> expected, cudasim::detail::same<T> de
 inline void __threadfence() { cudasim::detail::fence(); }
 inline void __threadfence_block() { cudasim::detail::fence(); }
 inline void __threadfence_system() { cudasim::detail::fence(); }
-inline void __nanosleep(unsigned, cudasim::detail::site where = cudasim::detail::site::here()) {
-  cudasim::detail::yield(where);
-}
-[[noreturn]] inline void __trap(cudasim::detail::site where = cudasim::detail::site::here()) {
+inline void __nanosleep(unsigned, cudasim::detail::site where = {}) { cudasim::detail::yield(where); }
+[[noreturn]] inline void __trap(cudasim::detail::site where = {}) {
   cudasim::detail::device_error("trap", "the kernel trapped", where);
 }
-template <class T> T __ldg(const T* p, cudasim::detail::site where = cudasim::detail::site::here()) {
-  if (cudasim::detail::traffic_enabled.load(std::memory_order_relaxed))
-    cudasim::detail::record_traffic(p, sizeof(T), false, where);
-  return *p;
-}
+template <class T> T __ldg(const T* p) { return *p; }
 inline long long clock64() { return std::chrono::steady_clock::now().time_since_epoch().count(); }

@@ -12,7 +12,7 @@ namespace cudasim::detail {
 
 // Takes the caller's place along with the configuration: a parameter pack leaves no room for defaults.
 struct placed_config {
-  placed_config(const cudaLaunchConfig_t* c, site w = site::here()) : config(c), where(w) {}
+  placed_config(const cudaLaunchConfig_t* c, site w = {}) : config(c), where(w) {}
   const cudaLaunchConfig_t* config;
   site where;
 };
@@ -42,10 +42,6 @@ cudaError_t cudaLaunchKernelEx(cudasim::detail::placed_config config, void (*ker
 template <class... Parameters>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribute attribute, int value) {
   return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
-}
-template <class... Parameters>
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*kernel)(Parameters...)) {
-  return cudaFuncGetAttributes(attributes, reinterpret_cast<const void*>(kernel));
 }
 template <class... Parameters>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void (*kernel)(Parameters...), int threads,

@@ -10,25 +10,7 @@
 
 namespace cudasim::detail {
 
-enum class warp_op : unsigned char {
-  sync,
-  shfl,
-  shfl_up,
-  shfl_down,
-  shfl_xor,
-  ballot,
-  any,
-  all,
-  match_any,
-  add,
-  and_,
-  or_,
-  xor_,
-  min_signed,
-  max_signed,
-  min_unsigned,
-  max_unsigned
-};
+enum class warp_op : unsigned char { sync, shfl, shfl_up, shfl_down, shfl_xor, ballot, any, all, add, min, max, or_ };
 
 // One lane's part in a warp collective.
 struct warp_request {
@@ -43,7 +25,7 @@ struct warp_request {
 // Waits for the lanes of the mask and returns this lane's result.
 std::uint64_t warp_collective(const warp_request& request, site where);
 
-enum class barrier_op : unsigned char { plain, any, all, count, sum };  // sum: block_sum alone
+enum class barrier_op : unsigned char { plain, any, sum };  // sum: block_sum alone
 int block_barrier(barrier_op op, bool predicate, site where);
 
 // Copies of this thread from global to shared memory, which take place when it waits: for all of them (newest 0), or

@@ -7,11 +7,10 @@
 
 namespace cudasim::detail {
 
-// A place in the source. As a defaulted trailing parameter, here() names the caller.
+// A place in the source. A last parameter `site where = {}` is the place of the call.
 struct site {
-  const char* file;
-  int line;
-  static constexpr site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
+  const char* file = __builtin_FILE();
+  int line = __builtin_LINE();
 };
 
 struct kernel_call;  // a kernel with its arguments, copied at the launch

@@ -16,16 +16,12 @@ struct alignas(16) int4 {
 struct alignas(16) float4 {
   float x, y, z, w;
 };
-struct alignas(16) ulonglong2 {
-  unsigned long long x, y;
-};
 
 constexpr uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 constexpr uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
 constexpr uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 constexpr int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 constexpr float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-constexpr ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) { return {x, y}; }
 
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;

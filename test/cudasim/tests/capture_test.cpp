@@ -28,7 +28,7 @@ class captures : public testing::Test {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
     require(cudaStreamEndCapture(captured, &graph));
-    require(cudaGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    require(cudaGraphInstantiate(&exec, graph));
     require(cudaGraphDestroy(graph));
     for (int i = 0; i < times; ++i) require(cudaGraphLaunch(exec, on));
     require(cudaStreamSynchronize(on));

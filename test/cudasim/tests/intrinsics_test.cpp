@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
-
 namespace sim_test {
 namespace {
 
@@ -35,29 +32,16 @@ TEST(intrinsics, bytes_and_shifts) {
     EXPECT_EQ(__funnelshift_l(low, high, s), static_cast<unsigned>(v << s >> 32));
     EXPECT_EQ(dev::funnel_shift_right(low, high, s + 32), static_cast<unsigned>(v >> s));
   }
-  EXPECT_EQ(__funnelshift_rc(1u, 2u, 40), 2u);
-  EXPECT_EQ(__funnelshift_lc(1u, 2u, 40), 1u);
   EXPECT_EQ(__umulhi(0x80000000u, 6u), 3u);
-  EXPECT_EQ(__mulhi(-1, 5), -1);
-  EXPECT_EQ(__umul64hi(1ull << 63, 4), 2u);
-  EXPECT_EQ(__mul24(0xffffff, 3), -3);
-  EXPECT_EQ(__umul24(0x1000002u, 3u), 6u);
 }
 
 TEST(intrinsics, floats) {
   EXPECT_EQ(__float_as_uint(1.0f), 0x3f800000u);
   EXPECT_EQ(__uint_as_float(0x40000000u), 2.0f);
-  EXPECT_EQ(__double_as_longlong(1.0), 0x3ff0000000000000);
-  const float a = 1.0f + 1.0f / 4096;
-  EXPECT_NE(__fmaf_rn(a, a, -1.0f), __fadd_rn(__fmul_rn(a, a), -1.0f));  // not contracted
-  EXPECT_EQ(__fmul_rn(std::numeric_limits<float>::min(), 0.5f), std::numeric_limits<float>::min() / 2);  // a denormal
-  EXPECT_EQ(__dsub_rn(3.0, 1.0), 2.0);
-  EXPECT_EQ(__fdiv_rn(1.0f, 3.0f), 1.0f / 3.0f);
 }
 
 struct warp_results {
-  unsigned up[32], down[32], exchange[32], segment[32], sum[32], low[32], ballot[32], match[32], scan[32];
-  int signed_low[32];
+  unsigned up[32], down[32], exchange[32], segment[32], sum[32], low[32], ballot[32], scan[32];
   double wide[32];
   bool any, all;
 };
@@ -71,9 +55,7 @@ __global__ void warp_operations(warp_results* r) {
   r->wide[lane] = dev::shfl(lane + 0.5, 31);
   r->sum[lane] = dev::warp_sum(lane);
   r->low[lane] = dev::warp_min(lane + 4);
-  r->signed_low[lane] = __reduce_min_sync(dev::full_mask, static_cast<int>(lane) - 7);
   r->ballot[lane] = dev::ballot(lane % 3 == 0);
-  r->match[lane] = __match_any_sync(dev::full_mask, lane / 8);
   r->scan[lane] = dev::warp_inclusive_sum(lane);
   const bool any = dev::any(lane == 31), all = dev::all(lane < 31);
   if (lane == 0) r->any = any, r->all = all;
@@ -90,9 +72,7 @@ TEST(intrinsics, warps) {
     EXPECT_EQ(r[0].wide[l], 31.5);
     EXPECT_EQ(r[0].sum[l], 496u);
     EXPECT_EQ(r[0].low[l], 4u);
-    EXPECT_EQ(r[0].signed_low[l], -7);
     EXPECT_EQ(r[0].ballot[l], 0x49249249u);
-    EXPECT_EQ(r[0].match[l], 0xffu << (l / 8 * 8));
     EXPECT_EQ(r[0].scan[l], l * (l + 1) / 2);
   }
   EXPECT_TRUE(r[0].any);
@@ -100,9 +80,8 @@ TEST(intrinsics, warps) {
 }
 
 __global__ void votes(int* out) {
-  const int some = __syncthreads_or(threadIdx.x == 70), every = __syncthreads_and(threadIdx.x < 90),
-            odd = __syncthreads_count(threadIdx.x & 1);
-  if (threadIdx.x == 5) out[0] = some, out[1] = every, out[2] = odd;
+  const int some = __syncthreads_or(threadIdx.x == 70), none = __syncthreads_or(threadIdx.x > 95);
+  if (threadIdx.x == 5) out[0] = some, out[1] = none;
 }
 
 __global__ void coordinates(uint3* thread, dim3* block) {
@@ -114,11 +93,10 @@ __global__ void coordinates(uint3* thread, dim3* block) {
 }
 
 TEST(intrinsics, blocks) {
-  buffer<int> out(3);
+  buffer<int> out(2);
   ASSERT_EQ(run(1, 96, votes, out.get()), cudaSuccess);
   EXPECT_NE(out[0], 0);
   EXPECT_EQ(out[1], 0);
-  EXPECT_EQ(out[2], 48);
 
   buffer<uint3> thread(24 * 24);
   buffer<dim3> block(24 * 24);

@@ -9,8 +9,7 @@
 #include <mutex>
 #include <sstream>
 
-namespace cudasim {
-namespace detail {
+namespace cudasim::detail {
 namespace {
 
 counters counted(const ptx::counters& c) {
@@ -99,8 +98,6 @@ void apply(const settings& s) {
   ptx::configure(changed);
 }
 
-void clear_traffic() { ptx::clear_counts(); }
-
 device_limits limits() {
   if (const auto model = ptx::time::current_model()) {
     const auto whole = [](double n) { return static_cast<int>(n); };
@@ -147,17 +144,4 @@ void memory_goes(const void* p) { ptx::remove_memory(p); }
 void bytes_written(const void* to, std::size_t bytes) { ptx::mark_written(to, bytes); }
 void bytes_copied(const void* to, const void* from, std::size_t bytes) { ptx::mark_copied(to, from, bytes); }
 
-}  // namespace detail
-
-// The engine counts requests and sectors by line, but not bytes.
-std::vector<line_traffic> traffic_by_line() {
-  std::vector<line_traffic> table;
-  for (const ptx::kernel_counts& k : ptx::counted())
-    for (const ptx::line_counts& l : k.lines) {
-      table.push_back({l.file, l.line, false, l.all.load_requests, 0, l.all.load_sectors});
-      table.push_back({l.file, l.line, true, l.all.store_requests, 0, l.all.store_sectors});
-    }
-  return table;
-}
-
-}  // namespace cudasim
+}  // namespace cudasim::detail

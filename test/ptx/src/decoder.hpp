@@ -1,6 +1,5 @@
 // From an instruction's text to what executes it. Each mnemonic has a function that takes the modifiers and operands
-// that
-// it knows; what nobody has taken is an error, so that nothing is executed that was not understood.
+// that it knows; what nobody has taken is an error, so that nothing is executed that was not understood.
 #pragma once
 
 #include "module.hpp"

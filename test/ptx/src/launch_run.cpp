@@ -4,7 +4,6 @@
 #include "handlers.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <thread>
 
 namespace ptx {
@@ -35,17 +34,8 @@ counters launch_run::run() {
 
 bool launch_run::take(std::array<uint32_t, 3>& index) {
   if (next_block_ == blocks_) return false;
-  constexpr uint64_t window = 16;
-  const uint64_t position = next_block_++, first = position / window * window;
-  uint64_t b = position;
-  if (how.shuffle) {
-    std::array<uint64_t, window> order;
-    const auto size = static_cast<std::size_t>(std::min(window, blocks_ - first));
-    std::iota(order.begin(), order.end(), first);
-    random shuffle(job.seed ^ (first + 1) * 0xd6e8feb86659fd93u);
-    for (std::size_t k = size; k > 1; --k) std::swap(order[k - 1], order[shuffle.below(k)]);
-    b = order[position - first];
-  }
+  const uint64_t position = next_block_++;
+  const uint64_t b = how.shuffle ? cudasim::detail::shuffled_block(position, blocks_, job.seed) : position;
   index = {static_cast<uint32_t>(b % job.grid.x), static_cast<uint32_t>(b / job.grid.x % job.grid.y),
            static_cast<uint32_t>(b / job.grid.x / job.grid.y)};
   return true;

@@ -1,5 +1,4 @@
-// What a module is parsed to. Registers are columns of 32 lanes: of 4 bytes a lane for 16 and 32 bits, the rest zero,
-// and
+// What a module is parsed to. Registers are columns of 32 lanes: of 4 bytes a lane for 16 and 32 bits, the rest zero;
 // of 8 bytes for 64. Predicates are a mask of lanes.
 #pragma once
 

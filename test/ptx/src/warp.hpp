@@ -14,22 +14,6 @@
 
 namespace ptx {
 
-// splitmix64.
-class random {
- public:
-  explicit random(uint64_t seed) : state_(seed) {}
-  uint64_t next() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  uint32_t below(std::size_t n) { return static_cast<uint32_t>(((next() >> 32) * n) >> 32); }
-
- private:
-  uint64_t state_;
-};
-
 class launch_run;
 struct block;
 

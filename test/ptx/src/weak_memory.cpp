@@ -28,9 +28,6 @@ template <class Body> void for_words(uint64_t address, unsigned bytes, const Bod
 
 }  // namespace
 
-weak_memory::weak_memory(uint64_t seed) : random_(new random(seed)) {}
-weak_memory::~weak_memory() { delete random_; }
-
 void weak_memory::replace(history& h, uint64_t before, const block& b, uint64_t released) {
   version& old = h.old[h.count++ % h.old.size()];
   old = h.now;
@@ -66,7 +63,7 @@ void weak_memory::release_all(block& b) {
 
 void weak_memory::release_some(block& b) {
   auto& words = b.stores.words;
-  for (uint32_t n = random_->below(12); n > 0 && !words.empty(); --n) {
+  for (uint32_t n = random_.below(12); n > 0 && !words.empty(); --n) {
     arrive(b, words.begin()->first, words.begin()->second);
     words.erase(words.begin());
   }
@@ -84,7 +81,7 @@ uint64_t weak_memory::last_write(const block& b, uint64_t address, unsigned byte
 // A value that the block may see: none older than one that it wrote, saw or acquired. Null: what is in memory.
 const weak_memory::version* weak_memory::choose(const history& h, const block& b, const weak_view& view,
                                                 uint64_t address) {
-  if (h.now.writer == &b || random_->below(2) == 0) return nullptr;
+  if (h.now.writer == &b || random_.below(2) == 0) return nullptr;
   uint64_t bound = view.acquired;
   if (const auto s = view.seen.find(address); s != view.seen.end()) bound = std::max(bound, s->second);
   const version* chosen = nullptr;
@@ -92,7 +89,7 @@ const weak_memory::version* weak_memory::choose(const history& h, const block& b
     const version& v = h.old[(h.count - back) % h.old.size()];
     if (v.replaced <= bound) break;
     chosen = &v;
-    if (v.writer == &b || random_->below(2) == 0) break;
+    if (v.writer == &b || random_.below(2) == 0) break;
   }
   return chosen;
 }

@@ -1,8 +1,9 @@
-// Global memory as other blocks may see it: stores are delayed and arrive in any order until something releases them,
-// and
+// Global memory as other blocks may see it: stores are delayed and arrive in any order until something releases them;
 // loads may see old values until something acquires. Finer than PTX allows nowhere, coarser in places: a block's stores
 // are seen by all of the block at once, and what a warp acquires all its lanes have acquired.
 #pragma once
+
+#include "../../cudasim/host/random.hpp"
 
 #include <array>
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace ptx {
 
-class random;
+using cudasim::detail::random;
 struct block;
 
 // What a warp knows: times are those of the launch's weak_memory.
@@ -40,8 +41,7 @@ struct weak_stores {
 
 class weak_memory {
  public:
-  explicit weak_memory(uint64_t seed);
-  ~weak_memory();
+  explicit weak_memory(uint64_t seed) : random_(seed) {}
 
   void read(block& b, weak_view& view, uint64_t address, void* to, unsigned bytes, bool acquires);
   void write(block& b, weak_view& view, uint64_t address, const void* from, unsigned bytes, bool releases);
@@ -77,7 +77,7 @@ class weak_memory {
 
   std::unordered_map<uint64_t, history> words_;
   uint64_t now_ = 0;
-  random* random_;
+  random random_;
 };
 
 }  // namespace ptx

@@ -125,17 +125,17 @@ template <class U> class shared_position {
     return static_cast<std::uint32_t>((at_ - begin.at_) / size);
   }
 
-  template <std::uint32_t Bits> void put_if(std::uint32_t mask, word v, call_site at = call_site::here()) const {
+  template <std::uint32_t Bits> void put_if(std::uint32_t mask, word v, call_site at = {}) const {
     if ((mask & Bits) == 0) return;
     check(at_, at);
     auto* const to = reinterpret_cast<aligned*>(at_);
     to[0] = static_cast<aligned>(v);
     if constexpr (size == 8) to[1] = static_cast<aligned>(v >> 32);
   }
-  template <std::uint32_t Bits> word get_if(std::uint32_t mask, call_site at = call_site::here()) const {
+  template <std::uint32_t Bits> word get_if(std::uint32_t mask, call_site at = {}) const {
     return (mask & Bits) != 0 ? after(1).before(at) : 0;
   }
-  word before(call_site at = call_site::here()) const {
+  word before(call_site at = {}) const {
     check(at_ - size, at);
     const auto* const from = reinterpret_cast<const aligned*>(at_ - size);
     if constexpr (size == 8)
@@ -166,7 +166,7 @@ class shared_bit_writer {
     at_ = reinterpret_cast<std::uint32_t*>(begin.at_ - fill_ / 8);
   }
 
-  void put(std::uint32_t x, std::uint32_t bits, call_site at = call_site::here()) {
+  void put(std::uint32_t x, std::uint32_t bits, call_site at = {}) {
     const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
     pending_ |= (x & mask) << fill_;
     fill_ += bits;
@@ -175,11 +175,11 @@ class shared_bit_writer {
     pending_ >>= 32;
     fill_ -= 32;
   }
-  template <class Word> void put_word(Word x, std::uint32_t bits, call_site at = call_site::here()) {
+  template <class Word> void put_word(Word x, std::uint32_t bits, call_site at = {}) {
     put(static_cast<std::uint32_t>(x), std::min(bits, 32u), at);
     if (bits > 32) put(static_cast<std::uint32_t>(std::uint64_t{x} >> 32), bits - 32, at);
   }
-  void finish(call_site at = call_site::here()) {
+  void finish(call_site at = {}) {
     if (pending_ != 0) atomicOr(at_, static_cast<std::uint32_t>(pending_), at);
   }
 

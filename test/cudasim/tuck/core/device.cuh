@@ -14,11 +14,10 @@
 
 // A variable of the block, uninitialised: TUCK_SHARED(int, total); declares `int& total`. A type with a
 // comma or brackets in its name needs an alias.
-#define TUCK_SHARED(type, name)                                                                                     \
-  static char name##_site;                                                                                          \
-  static_assert(::std::is_trivially_default_constructible_v<type>, "shared memory is not constructed");             \
-  type& name = *static_cast<type*>(::cudasim::detail::shared_slot(&name##_site, sizeof(type), alignof(type), #name, \
-                                                                  ::cudasim::detail::site::here()))
+#define TUCK_SHARED(type, name)                                                                         \
+  static char name##_site;                                                                              \
+  static_assert(::std::is_trivially_default_constructible_v<type>, "shared memory is not constructed"); \
+  type& name = *static_cast<type*>(::cudasim::detail::shared_slot(&name##_site, sizeof(type), alignof(type), #name, {}))
 
 namespace tuck::inline TUCK_ABI::device {
 
@@ -31,9 +30,9 @@ inline unsigned lane_id() { return threadIdx.x % 32; }
 inline unsigned warp_id() { return threadIdx.x / 32; }
 inline unsigned thread_id_anew() { return threadIdx.x; }
 
-inline void sync_block(call_site at = call_site::here()) { __syncthreads(at); }
-inline bool sync_block_or(bool v, call_site at = call_site::here()) { return __syncthreads_or(v, at) != 0; }
-inline void sync_warp(unsigned mask = full_mask, call_site at = call_site::here()) { __syncwarp(mask, at); }
+inline void sync_block(call_site at = {}) { __syncthreads(at); }
+inline bool sync_block_or(bool v, call_site at = {}) { return __syncthreads_or(v, at) != 0; }
+inline void sync_warp(unsigned mask = full_mask, call_site at = {}) { __syncwarp(mask, at); }
 
 // Room for a T in shared memory, where no constructor may run.
 template <class T> struct uninitialized {
@@ -61,25 +60,25 @@ template <class T> inline void check_access(const T* p, bool write, call_site at
     ::cudasim::detail::record_traffic(p, sizeof(T), write, at);
 }
 
-template <memory_word T> inline T load(const T* p, call_site at = call_site::here()) {
+template <memory_word T> inline T load(const T* p, call_site at = {}) {
   check_access(p, false, at);
   return *p;
 }
-template <memory_word T> inline T load_written(const T* p, call_site at = call_site::here()) {
+template <memory_word T> inline T load_written(const T* p, call_site at = {}) {
   check_access(p, false, at);
   return *p;
 }
-template <memory_word T> inline void store(T* p, std::type_identity_t<T> v, call_site at = call_site::here()) {
+template <memory_word T> inline void store(T* p, std::type_identity_t<T> v, call_site at = {}) {
   check_access(p, true, at);
   *p = v;
 }
 
-template <atomic_word U> inline U load_acquire(const U* p, call_site at = call_site::here()) {
+template <atomic_word U> inline U load_acquire(const U* p, call_site at = {}) {
   const U v = std::atomic_ref<U>(const_cast<U&>(*p)).load(std::memory_order_acquire);
   ::cudasim::detail::polled(at);
   return v;
 }
-template <atomic_word U> inline U load_relaxed(const U* p, call_site at = call_site::here()) {
+template <atomic_word U> inline U load_relaxed(const U* p, call_site at = {}) {
   const U v = std::atomic_ref<U>(const_cast<U&>(*p)).load(std::memory_order_relaxed);
   ::cudasim::detail::polled(at);
   return v;
@@ -93,27 +92,27 @@ template <atomic_word U> inline void store_relaxed(U* p, std::type_identity_t<U>
   ::cudasim::detail::stored();
 }
 
-template <atomic_word U> inline U atomic_add(U* p, std::type_identity_t<U> v, call_site at = call_site::here()) {
+template <atomic_word U> inline U atomic_add(U* p, std::type_identity_t<U> v, call_site at = {}) {
   return atomicAdd(p, v, at);
 }
-template <atomic_word U> inline U atomic_max(U* p, std::type_identity_t<U> v, call_site at = call_site::here()) {
+template <atomic_word U> inline U atomic_max(U* p, std::type_identity_t<U> v, call_site at = {}) {
   return atomicMax(p, v, at);
 }
-template <atomic_word U> inline U atomic_min(U* p, std::type_identity_t<U> v, call_site at = call_site::here()) {
+template <atomic_word U> inline U atomic_min(U* p, std::type_identity_t<U> v, call_site at = {}) {
   return atomicMin(p, v, at);
 }
-template <atomic_word U> inline U atomic_or(U* p, std::type_identity_t<U> v, call_site at = call_site::here()) {
+template <atomic_word U> inline U atomic_or(U* p, std::type_identity_t<U> v, call_site at = {}) {
   return atomicOr(p, v, at);
 }
 
 // Adds one; what the caller did before is visible to whoever counts after it.
-inline std::uint32_t atomic_count_acq_rel(std::uint32_t* p, call_site at = call_site::here()) {
+inline std::uint32_t atomic_count_acq_rel(std::uint32_t* p, call_site at = {}) {
   const std::uint32_t before = std::atomic_ref<std::uint32_t>(*p).fetch_add(1, std::memory_order_acq_rel);
   ::cudasim::detail::atomic_done(p, true, at);
   return before;
 }
 
-inline void backoff(unsigned nanoseconds, call_site at = call_site::here()) { __nanosleep(nanoseconds, at); }
+inline void backoff(unsigned nanoseconds, call_site at = {}) { __nanosleep(nanoseconds, at); }
 
 // Bits
 inline int ffs(std::uint32_t v) { return __ffs(static_cast<int>(v)); }
@@ -178,58 +177,42 @@ inline bool any_above(const std::uint32_t (&x)[4], std::uint32_t limit) {
 template <class T>
 concept lane_value = ::cudasim::detail::lane_value<T>;
 
-inline unsigned ballot(bool v, unsigned mask = full_mask, call_site at = call_site::here()) {
-  return __ballot_sync(mask, v, at);
-}
-inline bool any(bool v, unsigned mask = full_mask, call_site at = call_site::here()) {
-  return __any_sync(mask, v, at) != 0;
-}
-inline bool all(bool v, unsigned mask = full_mask, call_site at = call_site::here()) {
-  return __all_sync(mask, v, at) != 0;
-}
-template <lane_value T> inline T shfl(T v, int source, unsigned mask = full_mask, call_site at = call_site::here()) {
+inline unsigned ballot(bool v, unsigned mask = full_mask, call_site at = {}) { return __ballot_sync(mask, v, at); }
+inline bool any(bool v, unsigned mask = full_mask, call_site at = {}) { return __any_sync(mask, v, at) != 0; }
+inline bool all(bool v, unsigned mask = full_mask, call_site at = {}) { return __all_sync(mask, v, at) != 0; }
+template <lane_value T> inline T shfl(T v, int source, unsigned mask = full_mask, call_site at = {}) {
   return __shfl_sync(mask, v, source, 32, at);
 }
-template <lane_value T>
-inline T shfl_up(T v, unsigned delta, unsigned mask = full_mask, call_site at = call_site::here()) {
+template <lane_value T> inline T shfl_up(T v, unsigned delta, unsigned mask = full_mask, call_site at = {}) {
   return __shfl_up_sync(mask, v, delta, 32, at);
 }
-template <lane_value T>
-inline T shfl_down(T v, unsigned delta, unsigned mask = full_mask, call_site at = call_site::here()) {
+template <lane_value T> inline T shfl_down(T v, unsigned delta, unsigned mask = full_mask, call_site at = {}) {
   return __shfl_down_sync(mask, v, delta, 32, at);
 }
-template <lane_value T> inline T shfl_xor(T v, int lanes, unsigned mask = full_mask, call_site at = call_site::here()) {
+template <lane_value T> inline T shfl_xor(T v, int lanes, unsigned mask = full_mask, call_site at = {}) {
   return __shfl_xor_sync(mask, v, lanes, 32, at);
 }
 
 // What all lanes of a warp want of one address, read by one of them.
-template <class T> inline T load_uniform(const T* p, call_site at = call_site::here()) {
+template <class T> inline T load_uniform(const T* p, call_site at = {}) {
   using word = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
   return static_cast<T>(shfl(lane_id() == 0 ? static_cast<word>(load(p, at)) : word{0}, 0, full_mask, at));
 }
 
-inline std::uint32_t warp_sum(std::uint32_t v, call_site at = call_site::here()) {
-  return __reduce_add_sync(full_mask, v, at);
-}
-inline std::uint32_t warp_max(std::uint32_t v, call_site at = call_site::here()) {
-  return __reduce_max_sync(full_mask, v, at);
-}
-inline std::uint32_t warp_min(std::uint32_t v, call_site at = call_site::here()) {
-  return __reduce_min_sync(full_mask, v, at);
-}
-inline std::uint32_t warp_or(std::uint32_t v, call_site at = call_site::here()) {
-  return __reduce_or_sync(full_mask, v, at);
-}
+inline std::uint32_t warp_sum(std::uint32_t v, call_site at = {}) { return __reduce_add_sync(full_mask, v, at); }
+inline std::uint32_t warp_max(std::uint32_t v, call_site at = {}) { return __reduce_max_sync(full_mask, v, at); }
+inline std::uint32_t warp_min(std::uint32_t v, call_site at = {}) { return __reduce_min_sync(full_mask, v, at); }
+inline std::uint32_t warp_or(std::uint32_t v, call_site at = {}) { return __reduce_or_sync(full_mask, v, at); }
 
-inline std::uint64_t warp_sum(std::uint64_t v, call_site at = call_site::here()) {
+inline std::uint64_t warp_sum(std::uint64_t v, call_site at = {}) {
   for (int lanes = 16; lanes > 0; lanes /= 2) v += shfl_xor(v, lanes, full_mask, at);
   return v;
 }
-inline std::uint64_t warp_max(std::uint64_t v, call_site at = call_site::here()) {
+inline std::uint64_t warp_max(std::uint64_t v, call_site at = {}) {
   for (int lanes = 16; lanes > 0; lanes /= 2) v = std::max(v, shfl_xor(v, lanes, full_mask, at));
   return v;
 }
-template <atomic_word T> inline T warp_inclusive_sum(T v, call_site at = call_site::here()) {
+template <atomic_word T> inline T warp_inclusive_sum(T v, call_site at = {}) {
   for (unsigned delta = 1; delta < 32; delta *= 2) {
     const T below = shfl_up(v, delta, full_mask, at);
     if (lane_id() >= delta) v += below;
@@ -243,8 +226,7 @@ template <int Threads> struct block_scan {
     unsigned char touched[Threads];  // each thread writes its own, so that other uses of the bytes are seen to conflict
   };
 
-  template <std::integral T>
-  static T exclusive_sum(TempStorage& storage, T value, T& total, call_site at = call_site::here()) {
+  template <std::integral T> static T exclusive_sum(TempStorage& storage, T value, T& total, call_site at = {}) {
     storage.touched[threadIdx.x] = 0xee;
     std::uint64_t all = 0;
     const std::uint64_t before =
@@ -253,7 +235,7 @@ template <int Threads> struct block_scan {
     total = static_cast<T>(all);
     return static_cast<T>(before);
   }
-  template <std::integral T> static T sum(TempStorage& storage, T value, call_site at = call_site::here()) {
+  template <std::integral T> static T sum(TempStorage& storage, T value, call_site at = {}) {
     T total;
     exclusive_sum(storage, value, total, at);
     return total;
@@ -261,7 +243,7 @@ template <int Threads> struct block_scan {
 };
 
 // Copies in the background: they take place when the thread waits.
-template <memory_word T> inline void copy_async(T* shared, const T* global, call_site at = call_site::here()) {
+template <memory_word T> inline void copy_async(T* shared, const T* global, call_site at = {}) {
   static_assert(sizeof(T) >= 4);
   check_access(global, false, at);
   if (reinterpret_cast<std::uintptr_t>(shared) % sizeof(T) != 0) ::cudasim::detail::misaligned(shared, sizeof(T), at);
