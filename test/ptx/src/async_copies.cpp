@@ -175,12 +175,6 @@ const async_copy* async_copies::unfinished_bulk(const block& b) const {
   return nullptr;
 }
 
-const async_copy* async_copies::on_its_way(uint32_t mbarrier) const {
-  for (const async_copy& c : copies_)
-    if (c.is_bulk && c.bytes != 0 && !c.arrived && c.mbarrier == mbarrier) return &c;
-  return nullptr;
-}
-
 const async_copy* async_copies::reading(uint64_t address, uint32_t bytes) const {
   for (const async_copy& c : copies_)
     if (c.bytes != 0 && !c.arrived && address < c.from + c.read && c.from < address + bytes) return &c;

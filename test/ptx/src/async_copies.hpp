@@ -86,8 +86,6 @@ class async_copies {
   // A copy of the thread that it has not waited for; or a bulk copy of the block whose end nobody has seen. Else null.
   const async_copy* unfinished(uint32_t thread) const;
   const async_copy* unfinished_bulk(const block& b) const;
-  // A bulk copy that this mbarrier is told of, later; or null.
-  const async_copy* on_its_way(uint32_t mbarrier) const;
   // The copy that still reads bytes from there, or null.
   const async_copy* reading(uint64_t address, uint32_t bytes) const;
   std::string what_mbarriers_lack() const;

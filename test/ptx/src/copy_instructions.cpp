@@ -76,12 +76,7 @@ void run_wait(warp& w, const instruction& i, uint32_t lanes) {
 // --- mbarriers ------------------------------------------------------------------------------------------------------
 
 // Checks the address and touches it; it need not have begun.
-uint32_t mbarrier_address(warp& w, uint64_t address, space named, int lane) {
-  if (named == space::generic) {
-    if ((address & window_mask) != shared_window)
-      fault(w, "out of bounds", "an mbarrier outside of shared memory", lane);
-    address &= ~window_mask;
-  }
+uint32_t mbarrier_address(warp& w, uint64_t address, int lane) {
   need_multiple(w, "mbarrier: address", address, 8, lane);
   check_shared_bounds(w, address, 8, lane);
   return static_cast<uint32_t>(address);
@@ -107,46 +102,27 @@ void run_init(warp& w, const instruction& i, uint32_t lanes) {
   w.clock.tick();
   ++w.run->changes;
   for_lanes(lanes, [&](int l) {
-    const uint32_t a = mbarrier_address(w, address_in(w, i, l), i.where, l);
+    const uint32_t a = mbarrier_address(w, address_in(w, i, l), l);
     auto& all = w.home->copies.mbarriers;
     const auto n = get<uint32_t>(w.in(i.from_columns[1]), l);
     if (n == 0 || n > async_copies::most_arrivals)
       fault(w, "mbarrier", "a phase of " + std::to_string(n) + " arrivals", l);
     if (const auto m = all.find(a); m != all.end())
-      fault(w, "mbarrier", "begun again without mbarrier.inval; begun before at\n" + w.code->place(m->second.pc), l);
+      fault(w, "mbarrier", "begun again; begun before at\n" + w.code->place(m->second.pc), l);
     touch_mbarrier(w, a, access::write, l);
-    if (w.home->shared.checked()) w.home->shared.set_mbarrier(a, true);
+    if (w.home->shared.checked()) w.home->shared.set_mbarrier(a);
     all[a] = {n, n, 0, 0, w.pc};
   });
 }
-
-void run_inval(warp& w, const instruction& i, uint32_t lanes) {
-  w.clock.tick();
-  for_lanes(lanes, [&](int l) {
-    const uint32_t a = mbarrier_address(w, address_in(w, i, l), i.where, l);
-    live_mbarrier(w, a, l);
-    if (const async_copy* c = w.home->copies.on_its_way(a))
-      fault(w, "mbarrier", "ended while a copy is on its way\n" + describe(w, *c), l);
-    shared_memory& s = w.home->shared;
-    if (s.checked()) s.set_mbarrier(a, false);
-    touch_mbarrier(w, a, access::write, l);
-    if (s.checked()) s.set_mbarrier(a, false);
-    w.home->copies.mbarriers.erase(a);
-  });
-}
-
-// The state that arrive gives: its phase, and whose it is.
-uint64_t state_of(uint32_t address, const mbarrier& m) { return m.phase << 20 | address; }
 
 // mode: 0 arrives, 1 expects bytes and arrives, 2 expects bytes.
 void run_arrive(warp& w, const instruction& i, uint32_t lanes) {
   w.clock.tick();
   ++w.run->changes;
   for_lanes(lanes, [&](int l) {
-    const uint32_t a = mbarrier_address(w, address_in(w, i, l), i.where, l);
+    const uint32_t a = mbarrier_address(w, address_in(w, i, l), l);
     mbarrier& m = live_mbarrier(w, a, l);
     const uint32_t n = i.from_columns[1] == no_operand ? 1 : get<uint32_t>(w.in(i.from_columns[1]), l);
-    if (i.to[0] != no_operand) put<uint64_t>(w.out(i.to[0]), l, state_of(a, m));
     if (i.mode != 0) {
       m.bytes += n;
       if (m.bytes > async_copies::most_bytes)
@@ -162,28 +138,20 @@ void run_arrive(warp& w, const instruction& i, uint32_t lanes) {
   });
 }
 
-// Whether the phase that a poll's parity or state names is over.
-bool is_over(const warp& w, const instruction& i, int lane, uint32_t address, const mbarrier& m) {
-  if (i.mode != 0) return (m.phase & 1) != get<uint32_t>(w.in(i.from_columns[1]), lane);
-  return get<uint64_t>(w.in(i.from_columns[1]), lane) != state_of(address, m);
+// Whether the phase that a poll's parity names is over.
+bool is_over(const warp& w, const instruction& i, int lane, const mbarrier& m) {
+  return (m.phase & 1) != get<uint32_t>(w.in(i.from_columns[1]), lane);
 }
 
 void run_poll(warp& w, const instruction& i, uint32_t lanes) {
   w.clock.tick();
   uint32_t done = 0;
   for_lanes(lanes, [&](int l) {
-    const uint32_t a = mbarrier_address(w, address_in(w, i, l), i.where, l);
+    const uint32_t a = mbarrier_address(w, address_in(w, i, l), l);
     const mbarrier& m = live_mbarrier(w, a, l);
-    if (i.mode != 0) {
-      const auto parity = get<uint32_t>(w.in(i.from_columns[1]), l);
-      if (parity > 1) fault(w, "mbarrier", "a parity of " + std::to_string(parity), l);
-    } else {
-      const auto state = get<uint64_t>(w.in(i.from_columns[1]), l);
-      const uint64_t now = state_of(a, m), before = now - (uint64_t{1} << 20);
-      if (state != now && (m.phase == 0 || state != before))
-        fault(w, "mbarrier", "a state that is not of this phase nor of the last one", l);
-    }
-    done |= uint32_t(is_over(w, i, l, a, m)) << l;
+    const auto parity = get<uint32_t>(w.in(i.from_columns[1]), l);
+    if (parity > 1) fault(w, "mbarrier", "a parity of " + std::to_string(parity), l);
+    done |= uint32_t(is_over(w, i, l, m)) << l;
     if ((done >> l & 1) != 0 && !i.relaxed) w.home->copies.saw_phase(w, l, a);
   });
   w.set(i.to_predicates[0], lanes, done);
@@ -205,7 +173,7 @@ void run_bulk(warp& w, const instruction& i, uint32_t lanes) {
     need_multiple(w, "global memory: address", c.from, 16, l);
     need_multiple(w, "a bulk copy's size", c.bytes, 16, l);
     check_shared_bounds(w, to, c.bytes, l);
-    c.mbarrier = mbarrier_address(w, address_of(w, i.mbarrier, l), space::shared, l);
+    c.mbarrier = mbarrier_address(w, address_of(w, i.mbarrier, l), l);
     live_mbarrier(w, c.mbarrier, l);
     c.thread = thread_of(w, l);
     uint32_t other = 0;
@@ -310,34 +278,35 @@ void take_order(decoder& d, std::initializer_list<std::string_view> orders) {
 void decode_mbarrier(decoder& d) {
   d.i.counts_as = work::memory;
   d.needs_target(80);
-  const int what = d.need_one({"init", "inval", "arrive", "expect_tx", "test_wait", "try_wait"});
-  if (what == 3 || what == 5) d.needs_target(90);
-  d.i.where = d.take_one({"shared", "shared::cta"}) >= 0 ? space::shared : space::generic;
+  const int what = d.need_one({"init", "arrive", "expect_tx", "test_wait", "try_wait"});
+  if (what == 2 || what == 4) d.needs_target(90);
+  if (d.take_one({"shared", "shared::cta"}) < 0) d.fail("an mbarrier's address is of shared memory");
+  d.i.where = space::shared;
   d.need_type({type::b64});
-  if (what <= 1) {
+  if (what == 0) {
     d.i.copies = copying::init;
     d.address();
-    if (what == 0) d.i.from_columns[1] = d.source(type::u32);
-    d.i.run = what == 0 ? &run_init : &run_inval;
-  } else if (what <= 3) {
+    d.i.from_columns[1] = d.source(type::u32);
+    d.i.run = &run_init;
+  } else if (what <= 2) {
     d.i.copies = copying::arrive;
-    const bool bytes = what == 2 && d.take("expect_tx");
+    const bool bytes = what == 1 && d.take("expect_tx");
     if (bytes) d.needs_target(90);
-    d.i.mode = what == 3 ? 2 : bytes ? 1 : 0;
+    d.i.mode = what == 2 ? 2 : bytes ? 1 : 0;
     take_order(d, {"release", "relaxed"});
-    if (what == 2) d.i.to[0] = d.destination_or_sink(d.next_operand(), type::b64);
+    if (what == 1 && d.next_operand() != "_") d.fail("the state of an mbarrier is not supported: only parities are");
     d.address();
     if (d.operands_left() != 0) d.needs_target(90);
     if (d.i.mode != 0 || d.operands_left() != 0) d.i.from_columns[1] = d.source(type::u32);
     d.i.run = &run_arrive;
   } else {
     d.i.copies = copying::poll;
-    d.i.mode = d.take("parity") ? 1 : 0;
+    if (!d.take("parity")) d.fail("the state of an mbarrier is not supported: only parities are");
     take_order(d, {"acquire", "relaxed"});
     d.i.to_predicates[0] = d.destination_predicate(d.next_operand());
     d.address();
-    d.i.from_columns[1] = d.source(d.i.mode != 0 ? type::u32 : type::b64);
-    if (what == 5 && d.operands_left() != 0) d.source(type::u32);  // how long it may wait
+    d.i.from_columns[1] = d.source(type::u32);
+    if (what == 4 && d.operands_left() != 0) d.source(type::u32);  // how long it may wait
     d.i.run = &run_poll;
   }
 }
@@ -355,7 +324,7 @@ uint64_t copies_due(const warp& w, const instruction& i, uint32_t lanes) {
     } else if (i.copies == copying::poll) {
       const auto a = static_cast<uint32_t>(address_in(w, i, l));
       const auto m = copies.mbarriers.find(a);
-      if (m != copies.mbarriers.end() && m->second.pending == 0 && !is_over(w, i, l, a, m->second))
+      if (m != copies.mbarriers.end() && m->second.pending == 0 && !is_over(w, i, l, m->second))
         last = std::max(last, copies.due(a));
     }
   });
@@ -366,14 +335,9 @@ std::span<const mnemonic> copy_mnemonics() { return table; }
 
 void decode_proxy_fence(decoder& d) {
   d.needs_target(90);
-  if (d.take("mbarrier_init")) {
-    if (!d.take("release") || !d.take("cluster")) d.fail("only fence.mbarrier_init.release.cluster");
-    d.i.mode = 1;
-  } else {
-    if (!d.take("proxy") || !d.take("async")) d.fail("only fence.proxy.async");
-    const int where = d.take_one({"shared::cta", "shared::cluster", "global"});
-    d.i.mode = where < 0 ? 3 : where == 2 ? 2 : 1;
-  }
+  if (!d.take("proxy") || !d.take("async")) d.fail("only fence.proxy.async");
+  const int where = d.take_one({"shared::cta", "shared::cluster", "global"});
+  d.i.mode = where < 0 ? 3 : where == 2 ? 2 : 1;
   d.i.run = &run_proxy_fence;
 }
 

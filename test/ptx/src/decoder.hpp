@@ -28,7 +28,6 @@ class names {
   virtual uint32_t special_column(special s) = 0;
   virtual uint32_t label(std::string_view name) = 0;  // a number that becomes an address later
   virtual uint32_t branch_table(std::string_view name) = 0;
-  virtual uint32_t temporary_predicate() = 0;
   virtual int target() const = 0;  // 75 for sm_75
 };
 
@@ -106,7 +105,7 @@ std::span<const mnemonic> control_mnemonics();
 // Of mnemonics that integers and floats share: true if the next type is a float, and then it is decoded.
 bool decode_floating(decoder& d);
 
-// fence.proxy and fence.mbarrier_init.
+// fence.proxy.
 void decode_proxy_fence(decoder& d);
 
 instruction decode(names& known, std::string_view text);

@@ -180,26 +180,6 @@ void decode_copysign(decoder& d) {
                            : lanes_of<copysign_op<double>, double, double, double>;
 }
 
-template <class T> void run_testp(warp& w, const instruction& i, uint32_t lanes) {
-  const std::byte* const from = w.in(i.from_columns[0]);
-  uint32_t result = 0;
-  for_lanes(lanes, [&](int l) {
-    const int c = std::fpclassify(get<T>(from, l));
-    const bool is[] = {c != FP_NAN && c != FP_INFINITE, c == FP_INFINITE, c != FP_NAN, c == FP_NAN,
-                       c == FP_NORMAL || c == FP_ZERO,  c == FP_SUBNORMAL};
-    result |= uint32_t(is[i.mode]) << l;
-  });
-  w.set(i.to_predicates[0], lanes, result);
-}
-void decode_testp(decoder& d) {
-  d.i.counts_as = work::floating;
-  d.i.mode = static_cast<uint8_t>(d.need_one({"finite", "infinite", "number", "notanumber", "normal", "subnormal"}));
-  const type t = d.need_type({type::f32, type::f64});
-  d.i.to_predicates[0] = d.destination_predicate(d.next_operand());
-  d.i.from_columns[0] = d.source(t);
-  d.i.run = t == type::f32 ? &run_testp<float> : &run_testp<double>;
-}
-
 // Approximate and full-range forms are left untaken, and so refused.
 template <class Op, std::size_t n> void needs_rounding(decoder& d) {
   const int how = d.take_one({"rn", "rz", "rm", "rp"});
@@ -213,7 +193,6 @@ constexpr mnemonic table[] = {
     {"sqrt", &needs_rounding<sqrt_op, 1>},
     {"rcp", &needs_rounding<rcp_op, 1>},
     {"copysign", &decode_copysign},
-    {"testp", &decode_testp},
 };
 
 }  // namespace

@@ -85,9 +85,6 @@ struct xor_op {
 struct not_op {
   template <class T> static T of(T a) { return T(~a); }
 };
-struct cnot_op {
-  template <class T> static T of(T a) { return T(a == 0); }
-};
 // Shifts by the width and more leave nothing, or the sign.
 struct shl_op {
   template <class T> static T of(T a, uint32_t n) { return n >= width<T> ? T(0) : T(unsigned_t<T>(a) << n); }
@@ -156,36 +153,17 @@ template <bool left, bool clamp> struct shf_op {
 template <> uint32_t shf_op<true, true>::of(uint32_t lo, uint32_t hi, uint32_t n) {
   return n >= 32 ? lo : static_cast<uint32_t>((uint64_t{hi} << 32 | lo) << n >> 32);
 }
-uint32_t permuted(uint32_t a, uint32_t b, uint32_t selectors) {
-  const uint64_t both = uint64_t{b} << 32 | a;
-  uint32_t r = 0;
-  for (unsigned k = 0; k < 4; ++k) {
-    const uint32_t s = selectors >> (4 * k) & 15;
-    auto byte = static_cast<uint32_t>(both >> (8 * (s & 7)) & 255);
-    if ((s & 8) != 0) byte = (byte & 128) != 0 ? 255 : 0;
-    r |= byte << (8 * k);
-  }
-  return r;
-}
 struct prmt_op {
-  static uint32_t of(uint32_t a, uint32_t b, uint32_t c) { return permuted(a, b, c & 0xffff); }
-};
-// Modes f4e, b4e, rc8, ecl, ecr, rc16: selectors by the low bits of c.
-template <int mode> struct prmt_mode_op {
   static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {
-    constexpr uint16_t selectors[6][4] = {{0x3210, 0x4321, 0x5432, 0x6543}, {0x5670, 0x6701, 0x7012, 0x0123},
-                                          {0x0000, 0x1111, 0x2222, 0x3333}, {0x3210, 0x3211, 0x3222, 0x3333},
-                                          {0x0000, 0x1110, 0x2210, 0x3210}, {0x1010, 0x3232, 0x1010, 0x3232}};
-    return permuted(a, b, selectors[mode][c & 3]);
-  }
-};
-struct mul24_lo_op {
-  template <class T> static T of(T a, T b) { return T(uint64_t(narrow(a)) * uint64_t(narrow(b))); }
-  template <class T> static T narrow(T a) { return T(unsigned_t<T>(a) << 8) >> 8; }
-};
-struct mul24_hi_op {
-  template <class T> static T of(T a, T b) {
-    return T((int64_t(mul24_lo_op::narrow(a)) * int64_t(mul24_lo_op::narrow(b))) >> 16);
+    const uint64_t both = uint64_t{b} << 32 | a;
+    uint32_t r = 0;
+    for (unsigned k = 0; k < 4; ++k) {
+      const uint32_t s = c >> (4 * k) & 15;
+      auto byte = static_cast<uint32_t>(both >> (8 * (s & 7)) & 255);
+      if ((s & 8) != 0) byte = (byte & 128) != 0 ? 255 : 0;
+      r |= byte << (8 * k);
+    }
+    return r;
   }
 };
 template <bool a_signed, bool b_signed> struct dp4a_op {
@@ -205,96 +183,30 @@ template <class Op, class T> struct pair_op {
     return half(16) << 16 | half(0);
   }
 };
-// The handler of an operation on values of type t alone; null where it has none.
-template <class Op, class... More> handler signed_or_not(type t) {
+// The handler of an operation on `n` values of type t, and More; null where it has none.
+template <class Op, int n, class... More> handler of_type(type t) {
+  const auto of = []<class T>(T) -> handler {
+    if constexpr (n == 1) return lanes_of<Op, T, T, More...>;
+    if constexpr (n == 2) return lanes_of<Op, T, T, T>;
+    if constexpr (n == 3) return lanes_of<Op, T, T, T, T>;
+  };
   switch (t) {
-    case type::u16: return lanes_of<Op, uint16_t, uint16_t, More...>;
-    case type::u32: return lanes_of<Op, uint32_t, uint32_t, More...>;
-    case type::u64: return lanes_of<Op, uint64_t, uint64_t, More...>;
-    case type::s16: return lanes_of<Op, int16_t, int16_t, More...>;
-    case type::s32: return lanes_of<Op, int32_t, int32_t, More...>;
-    case type::s64: return lanes_of<Op, int64_t, int64_t, More...>;
-    default: return nullptr;
-  }
-}
-template <class Op> handler binary(type t) {
-  switch (t) {
-    case type::u16: return lanes_of<Op, uint16_t, uint16_t, uint16_t>;
-    case type::u32: return lanes_of<Op, uint32_t, uint32_t, uint32_t>;
-    case type::u64: return lanes_of<Op, uint64_t, uint64_t, uint64_t>;
-    case type::s16: return lanes_of<Op, int16_t, int16_t, int16_t>;
-    case type::s32: return lanes_of<Op, int32_t, int32_t, int32_t>;
-    case type::s64: return lanes_of<Op, int64_t, int64_t, int64_t>;
-    default: return nullptr;
-  }
-}
-template <class Op> handler ternary(type t) {
-  switch (t) {
-    case type::u16: return lanes_of<Op, uint16_t, uint16_t, uint16_t, uint16_t>;
-    case type::u32: return lanes_of<Op, uint32_t, uint32_t, uint32_t, uint32_t>;
-    case type::u64: return lanes_of<Op, uint64_t, uint64_t, uint64_t, uint64_t>;
-    case type::s16: return lanes_of<Op, int16_t, int16_t, int16_t, int16_t>;
-    case type::s32: return lanes_of<Op, int32_t, int32_t, int32_t, int32_t>;
-    case type::s64: return lanes_of<Op, int64_t, int64_t, int64_t, int64_t>;
+    case type::u16: return of(uint16_t{});
+    case type::u32: return of(uint32_t{});
+    case type::u64: return of(uint64_t{});
+    case type::s16: return of(int16_t{});
+    case type::s32: return of(int32_t{});
+    case type::s64: return of(int64_t{});
     default: return nullptr;
   }
 }
 // By width alone.
-template <class Op, int sources> handler bitwise(type t) {
-  const type u = unsigned_of(bits_of(t));
-  if constexpr (sources == 1) return signed_or_not<Op>(u);
-  if constexpr (sources == 2) return binary<Op>(u);
-}
+template <class Op, int n> handler bitwise(type t) { return of_type<Op, n>(unsigned_of(bits_of(t))); }
 
 constexpr std::initializer_list<type> all_integers = {type::u16, type::u32, type::u64, type::s16, type::s32, type::s64};
 constexpr std::initializer_list<type> words = {type::u32, type::s32, type::u64, type::s64};
 constexpr std::initializer_list<type> all_bits = {type::b16, type::b32, type::b64};
 constexpr std::initializer_list<type> bit_words = {type::b32, type::b64};
-
-// --- carry chains: the carry is a predicate of the kernel's ---------------------------------------------------------
-
-template <class T, bool subtracts, bool multiplies, bool high_half>
-void with_carry(warp& w, const instruction& i, uint32_t lanes) {
-  std::byte* const to = w.out(i.to[0]);
-  const std::byte* const from[] = {w.in(i.from_columns[0]), w.in(i.from_columns[1]),
-                                   w.in(i.from_columns[multiplies ? 2 : 1])};
-  const uint32_t carry = i.mode != 0 ? w.predicates[i.from_predicates[0].index] : 0;
-  uint32_t out = 0;
-  for_lanes(lanes, [&](int l) {
-    T a = get<T>(from[0], l), b = get<T>(from[1], l);
-    if (multiplies) {
-      a = high_half ? high(a, b) : low(a, b);
-      b = get<T>(from[2], l);
-    }
-    const T in = T(carry >> l & 1);
-    const T first = subtracts ? T(a - b) : T(a + b), sum = subtracts ? T(first - in) : T(first + in);
-    const bool over = subtracts ? a < b || first < in : first < a || sum < first;
-    out |= uint32_t(over) << l;
-    put<T>(to, l, sum);
-  });
-  if (i.flag) w.set(i.from_predicates[0].index, lanes, out);
-}
-
-template <bool subtracts, bool multiplies> void decode_carry(decoder& d, bool reads) {
-  const bool high_half = multiplies && d.need_one({"lo", "hi"}) == 1;
-  d.i.flag = d.take("cc");
-  d.i.mode = reads ? 1 : 0;
-  d.i.from_predicates[0] = {d.known.temporary_predicate(), false};
-  const type t = d.need_type(words);
-  if (multiplies)
-    operands(d, t, {t, t, t});
-  else
-    operands(d, t, {t, t});
-  const bool wide = bits_of(t) == 64;
-  if constexpr (multiplies) {
-    if (high_half && is_signed(t)) d.fail("signed high products with a carry are not supported");
-    d.i.run = high_half
-                  ? (wide ? &with_carry<uint64_t, false, true, true> : &with_carry<uint32_t, false, true, true>)
-                  : (wide ? &with_carry<uint64_t, false, true, false> : &with_carry<uint32_t, false, true, false>);
-  } else {
-    d.i.run = wide ? &with_carry<uint64_t, subtracts, false, false> : &with_carry<uint32_t, subtracts, false, false>;
-  }
-}
 
 // --- decoding -------------------------------------------------------------------------------------------------------
 
@@ -308,38 +220,20 @@ template <class Op> bool decode_pairs(decoder& d) {
   return true;
 }
 
-template <class Op, bool subtracts> void decode_sum(decoder& d) {
-  if (decode_floating(d)) return;
-  if constexpr (!subtracts)
-    if (decode_pairs<Op>(d)) return;
-  if (d.take("cc")) {
-    d.i.flag = true;
-    d.i.from_predicates[0] = {d.known.temporary_predicate(), false};
-    const type t = d.need_type(words);
-    operands(d, t, {t, t});
-    d.i.run = bits_of(t) == 64 ? &with_carry<uint64_t, subtracts, false, false>
-                               : &with_carry<uint32_t, subtracts, false, false>;
-    return;
-  }
-  const type t = d.need_type(all_integers);
-  operands(d, t, {t, t});
-  d.i.run = binary<Op>(t);
-}
-
 template <class Op> void decode_binary(decoder& d) {
   if (decode_floating(d)) return;
-  if constexpr (std::is_same_v<Op, min_op> || std::is_same_v<Op, max_op>)
+  if constexpr (std::is_same_v<Op, add_op> || std::is_same_v<Op, min_op> || std::is_same_v<Op, max_op>)
     if (decode_pairs<Op>(d)) return;
   const type t = d.need_type(all_integers);
   operands(d, t, {t, t});
-  d.i.run = binary<Op>(t);
+  d.i.run = of_type<Op, 2>(t);
 }
 
 template <class Op> void decode_unary_signed(decoder& d) {
   if (decode_floating(d)) return;
   const type t = d.need_type({type::s16, type::s32, type::s64});
   operands(d, t, {t});
-  d.i.run = signed_or_not<Op>(t);
+  d.i.run = of_type<Op, 1>(t);
 }
 
 void decode_mul(decoder& d) {
@@ -348,7 +242,7 @@ void decode_mul(decoder& d) {
   const type t = d.need_type(all_integers);
   if (part < 2) {
     operands(d, t, {t, t});
-    d.i.run = part == 0 ? binary<mul_lo_op>(t) : binary<mul_hi_op>(t);
+    d.i.run = part == 0 ? of_type<mul_lo_op, 2>(t) : of_type<mul_hi_op, 2>(t);
     return;
   }
   switch (t) {
@@ -363,23 +257,11 @@ void decode_mul(decoder& d) {
 
 void decode_mad(decoder& d) {
   if (decode_floating(d)) return;
-  if (d.take("cc")) {
-    const bool hi = d.need_one({"lo", "hi"}) == 1;
-    d.i.flag = true;
-    d.i.from_predicates[0] = {d.known.temporary_predicate(), false};
-    const type t = d.need_type({type::u32, type::u64, type::s32, type::s64});
-    if (hi && is_signed(t)) d.fail("signed high products with a carry are not supported");
-    operands(d, t, {t, t, t});
-    d.i.run =
-        hi ? (bits_of(t) == 64 ? &with_carry<uint64_t, false, true, true> : &with_carry<uint32_t, false, true, true>)
-           : (bits_of(t) == 64 ? &with_carry<uint64_t, false, true, false> : &with_carry<uint32_t, false, true, false>);
-    return;
-  }
   const int part = d.need_one({"lo", "hi", "wide"});
   const type t = d.need_type(all_integers);
   if (part < 2) {
     operands(d, t, {t, t, t});
-    d.i.run = part == 0 ? ternary<mad_lo_op>(t) : ternary<mad_hi_op>(t);
+    d.i.run = part == 0 ? of_type<mad_lo_op, 3>(t) : of_type<mad_hi_op, 3>(t);
     return;
   }
   switch (t) {
@@ -393,17 +275,10 @@ void decode_mad(decoder& d) {
   operands(d, wide, {t, t, wide});
 }
 
-void decode_mul24(decoder& d) {
-  const bool hi = d.need_one({"lo", "hi"}) == 1;
-  const type t = d.need_type({type::u32, type::s32});
-  operands(d, t, {t, t});
-  d.i.run = hi ? binary<mul24_hi_op>(t) : binary<mul24_lo_op>(t);
-}
-
 void decode_sad(decoder& d) {
   const type t = d.need_type(all_integers);
   operands(d, t, {t, t, t});
-  d.i.run = ternary<sad_op>(t);
+  d.i.run = of_type<sad_op, 3>(t);
 }
 
 void decode_dp4a(decoder& d) {
@@ -454,22 +329,16 @@ template <class Op, logic op> void decode_logic(decoder& d) {
   }
 }
 
-void decode_cnot(decoder& d) {
-  const type t = d.need_type(all_bits);
-  operands(d, t, {t});
-  d.i.run = bitwise<cnot_op, 1>(t);
-}
-
 void decode_shl(decoder& d) {
   const type t = d.need_type(all_bits);
   operands(d, t, {t, type::u32});
-  d.i.run = signed_or_not<shl_op, uint32_t>(unsigned_of(bits_of(t)));
+  d.i.run = of_type<shl_op, 1, uint32_t>(unsigned_of(bits_of(t)));
 }
 
 void decode_shr(decoder& d) {
   const type t = d.take_type();
   operands(d, t, {t, type::u32});
-  d.i.run = signed_or_not<shr_op, uint32_t>(is_signed(t) ? t : unsigned_of(bits_of(t)));
+  d.i.run = of_type<shr_op, 1, uint32_t>(is_signed(t) ? t : unsigned_of(bits_of(t)));
   if (is_float(t) || d.i.run == nullptr) d.fail("not of a type that is supported");
 }
 
@@ -503,7 +372,7 @@ void decode_bfind(decoder& d) {
 void decode_bfe(decoder& d) {
   const type t = d.need_type(words);
   operands(d, t, {t, type::u32, type::u32});
-  d.i.run = signed_or_not<bfe_op, uint32_t, uint32_t>(t);
+  d.i.run = of_type<bfe_op, 1, uint32_t, uint32_t>(t);
 }
 
 void decode_bfi(decoder& d) {
@@ -525,11 +394,8 @@ void decode_shf(decoder& d) {
 
 void decode_prmt(decoder& d) {
   d.need_type({type::b32});
-  constexpr handler modes[] = {of_words<prmt_mode_op<0>>, of_words<prmt_mode_op<1>>, of_words<prmt_mode_op<2>>,
-                               of_words<prmt_mode_op<3>>, of_words<prmt_mode_op<4>>, of_words<prmt_mode_op<5>>};
-  const int mode = d.take_one({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
   operands(d, type::b32, {type::b32, type::b32, type::b32});
-  d.i.run = mode < 0 ? of_words<prmt_op> : modes[mode];
+  d.i.run = of_words<prmt_op>;
 }
 
 void run_lop3(warp& w, const instruction& i, uint32_t lanes) {
@@ -554,14 +420,10 @@ void decode_lop3(decoder& d) {
 }
 
 constexpr mnemonic table[] = {
-    {"add", &decode_sum<add_op, false>},
-    {"sub", &decode_sum<sub_op, true>},
-    {"addc", [](decoder& d) { decode_carry<false, false>(d, true); }},
-    {"subc", [](decoder& d) { decode_carry<true, false>(d, true); }},
-    {"madc", [](decoder& d) { decode_carry<false, true>(d, true); }},
+    {"add", &decode_binary<add_op>},
+    {"sub", &decode_binary<sub_op>},
     {"mul", &decode_mul},
     {"mad", &decode_mad},
-    {"mul24", &decode_mul24},
     {"div", &decode_binary<div_op>},
     {"rem", &decode_binary<rem_op>},
     {"min", &decode_binary<min_op>},
@@ -574,7 +436,6 @@ constexpr mnemonic table[] = {
     {"or", &decode_logic<or_op, logic::or_>},
     {"xor", &decode_logic<xor_op, logic::xor_>},
     {"not", &decode_logic<not_op, logic::not_>},
-    {"cnot", &decode_cnot},
     {"shl", &decode_shl},
     {"shr", &decode_shr},
     {"shf", &decode_shf},

@@ -289,17 +289,10 @@ void decode_membar(decoder& d) {
 }
 void decode_fence(decoder& d) {
   d.i.counts_as = work::memory;
-  if (d.has("proxy") || d.has("mbarrier_init")) return decode_proxy_fence(d);
+  if (d.has("proxy")) return decode_proxy_fence(d);
   d.i.flag = d.need_one({"acq_rel", "sc"}) == 1;
   const int scope = d.need_one({"cta", "gpu", "sys"});
   d.i.run = scope == 0 ? &run_nothing : &run_fence;
-}
-void decode_prefetch(decoder& d) {
-  d.i.counts_as = work::memory;
-  take_space(d);
-  d.need_one({"L1", "L2"});
-  d.address();
-  d.i.run = &run_nothing;
 }
 void decode_nanosleep(decoder& d) {
   d.i.counts_as = work::control;
@@ -307,23 +300,14 @@ void decode_nanosleep(decoder& d) {
   d.i.from_columns[0] = d.source(type::u32);
   d.i.run = &run_pause;
 }
-void decode_griddepcontrol(decoder& d) {  // the launch before has ended
-  d.i.counts_as = work::control;
-  d.need_one({"wait", "launch_dependents"});
-  d.i.run = &run_nothing;
-}
-
 constexpr mnemonic table[] = {
     {"ld", &decode_ld},
-    {"ldu", &decode_ld},
     {"st", &decode_st},
     {"atom", [](decoder& d) { decode_atomic(d, true); }},
     {"red", [](decoder& d) { decode_atomic(d, false); }},
     {"membar", &decode_membar},
     {"fence", &decode_fence},
-    {"prefetch", &decode_prefetch},
     {"nanosleep", &decode_nanosleep},
-    {"griddepcontrol", &decode_griddepcontrol},
 };
 
 }  // namespace

@@ -106,7 +106,7 @@ void decode_mov(decoder& d) {
   d.i.run = bits_of(t) == 64 ? lanes_of<same_op, uint64_t, uint64_t> : lanes_of<same_op, uint32_t, uint32_t>;
 }
 
-// --- selp, slct -----------------------------------------------------------------------------------------------------
+// --- selp -----------------------------------------------------------------------------------------------------------
 
 template <class T> void run_selp(warp& w, const instruction& i, uint32_t lanes) {
   std::byte* const to = w.out(i.to[0]);
@@ -120,18 +120,6 @@ void decode_selp(decoder& d) {
   operands(d, t, {t, t});
   d.i.from_predicates[0] = d.source_predicate();
   d.i.run = bits_of(t) == 64 ? &run_selp<uint64_t> : &run_selp<uint32_t>;
-}
-
-template <class T> struct slct_op {
-  static T of(T a, T b, int32_t c) { return c >= 0 ? a : b; }
-};
-void decode_slct(decoder& d) {
-  const type t = d.take_type();
-  d.need_type({type::s32});
-  if (bits_of(t) < 16 || bits_of(t) > 64) d.fail("not of a type that is supported");
-  operands(d, t, {t, t, type::s32});
-  d.i.run = bits_of(t) == 64 ? lanes_of<slct_op<uint64_t>, uint64_t, uint64_t, uint64_t, int32_t>
-                             : lanes_of<slct_op<uint32_t>, uint32_t, uint32_t, uint32_t, int32_t>;
 }
 
 // --- setp -----------------------------------------------------------------------------------------------------------
@@ -293,8 +281,8 @@ void decode_isspacep(decoder& d) {
 }
 
 constexpr mnemonic table[] = {
-    {"mov", &decode_mov},   {"selp", &decode_selp}, {"slct", &decode_slct},
-    {"setp", &decode_setp}, {"cvta", &decode_cvta}, {"isspacep", &decode_isspacep},
+    {"mov", &decode_mov},   {"selp", &decode_selp},         {"setp", &decode_setp},
+    {"cvta", &decode_cvta}, {"isspacep", &decode_isspacep},
 };
 
 }  // namespace

@@ -144,11 +144,6 @@ uint32_t module_parser::branch_table(std::string_view name) {
   return f->second;
 }
 
-uint32_t module_parser::temporary_predicate() {
-  if (carry_ == no_operand) carry_ = k_->predicates++;
-  return carry_;
-}
-
 uint32_t module_parser::new_register(uint8_t bits, uint32_t count) {
   const uint32_t first = bits == 1 ? k_->predicates : k_->register_bytes;
   if (bits == 1)
@@ -336,7 +331,6 @@ void module_parser::read_kernel(std::string_view head) {
   labels_.clear();
   label_pcs_.clear();
   branch_tables_.clear();
-  carry_ = no_operand;
   source_ = {};
   locations_.clear();
   k_->name = words_of(head).back();

@@ -50,7 +50,6 @@ class module_parser final : public names {
   uint32_t special_column(special s) override;
   uint32_t label(std::string_view name) override;
   uint32_t branch_table(std::string_view name) override;
-  uint32_t temporary_predicate() override;
   int target() const override { return target_; }
 
  private:
@@ -100,7 +99,6 @@ class module_parser final : public names {
   };
   std::vector<label_place> label_pcs_;  // by number
   std::unordered_map<std::string, uint32_t> branch_tables_;
-  uint32_t carry_ = no_operand;
   uint32_t used_bytes_ = ~0u;
   source_line source_;
   std::map<std::array<uint32_t, 3>, source_line> locations_;  // by file, line and column

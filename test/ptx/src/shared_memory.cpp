@@ -119,11 +119,8 @@ void shared_memory::set_writer(cell& c, uint32_t thread, const warp_clock& clock
 
 // --- asynchronous copies --------------------------------------------------------------------------------------------
 
-void shared_memory::set_mbarrier(uint32_t address, bool is_one) {
-  for (uint32_t k = 0; k < 8; ++k) {
-    cells_[address + k].is = is_one ? cell::use::mbarrier : cell::use::plain;
-    cells_[address + k].written = is_one;
-  }
+void shared_memory::set_mbarrier(uint32_t address) {
+  for (uint32_t k = 0; k < 8; ++k) cells_[address + k].is = cell::use::mbarrier;
 }
 
 // Of a copy of the async proxy: the writer must have fenced behind its write, or this thread since they met.

@@ -48,8 +48,8 @@ class shared_memory {
                     const std::byte* value, uint32_t used, bool may_be_unwritten, uint32_t& other);
   bool checked() const { return !cells_.empty(); }
 
-  // An mbarrier object of 8 bytes begins or ends there: touched as a write before.
-  void set_mbarrier(uint32_t address, bool is_one);
+  // An mbarrier object of 8 bytes begins there: touched as a write before.
+  void set_mbarrier(uint32_t address);
 
   // Asynchronous copies, each with a number of its own while it lasts. Its bytes are nobody's from its start until a
   // thread has waited for its end: then they are written by this thread, or with `bulk` known to all that have seen

@@ -96,13 +96,6 @@ template <class T> void run_redux(warp& w, const instruction& i, uint32_t lanes)
   for_lanes(lanes, [&](int l) { put<T>(w.out(i.to[0]), l, r); });
 }
 
-void run_elect(warp& w, const instruction& i, uint32_t lanes) {
-  const int leader = std::countr_zero(lanes);
-  if (i.to[0] != no_operand)
-    for_lanes(lanes, [&](int l) { put<uint32_t>(w.out(i.to[0]), l, static_cast<uint32_t>(leader)); });
-  w.set(i.to_predicates[0], lanes, 1u << leader);
-}
-
 void run_warp_barrier(warp& w, const instruction&, uint32_t lanes) { w.clock.synchronise(lanes, lanes == w.alive); }
 
 void run_activemask(warp& w, const instruction& i, uint32_t lanes) {
@@ -175,13 +168,6 @@ void decode_redux(decoder& d) {
   take_mask(d);
   d.i.run = is_signed(t) ? &run_redux<int32_t> : &run_redux<uint32_t>;
 }
-void decode_elect(decoder& d) {
-  needs_sync(d);
-  take_pair(d);
-  if (d.i.to_predicates[0] == no_operand) d.fail("a predicate is missing");
-  take_mask(d);
-  d.i.run = &run_elect;
-}
 void decode_activemask(decoder& d) {
   d.need_type({type::b32});
   d.i.to[0] = d.destination(type::b32);
@@ -220,9 +206,13 @@ void decode_barrier(decoder& d) {
 }
 
 constexpr mnemonic table[] = {
-    {"shfl", &decode_shfl},   {"vote", &decode_vote},       {"match", &decode_match},
-    {"redux", &decode_redux}, {"elect", &decode_elect},     {"activemask", &decode_activemask},
-    {"bar", &decode_barrier}, {"barrier", &decode_barrier},
+    {"shfl", &decode_shfl},
+    {"vote", &decode_vote},
+    {"match", &decode_match},
+    {"redux", &decode_redux},
+    {"activemask", &decode_activemask},
+    {"bar", &decode_barrier},
+    {"barrier", &decode_barrier},
 };
 
 }  // namespace

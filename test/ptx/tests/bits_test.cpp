@@ -21,9 +21,6 @@ TEST(Bits, Logic) {
   logic<u32>("b32");
   logic<u64>("b64");
   form("and.b16 %d, %a, -256;", [](u16 a) { return static_cast<u16>(a & 0xff00); });
-  form("cnot.b16 %d, %a;", [](u16 a) { return static_cast<u16>(a == 0); });
-  form("cnot.b32 %d, %a;", [](u32 a) { return u32{a == 0}; });
-  form("cnot.b64 %d, %a;", [](u64 a) { return u64{a == 0}; });
 }
 
 template <class T> T left(T a, shift n) { return n.n >= sizeof(T) * 8 ? T{0} : static_cast<T>(a << n.n); }
@@ -117,21 +114,6 @@ TEST(Bits, Permutations) {
     form(std::string("prmt.b32 %d, %a, %b, ") + s + ";",
          [=](u32 a, u32 b) { return permute(a, b, {c & 15, c >> 4 & 15, c >> 8 & 15, c >> 12 & 15}); });
   }
-  using table = u32[4][4];  // the manual's, byte 0 first
-  const auto mode = [](const char* name, const table& t) {
-    u32 copy[16];
-    std::memcpy(copy, t, sizeof copy);
-    form(std::string("prmt.b32.") + name + " %d, %a, %b, %c;", [=](u32 a, u32 b, u32 c) {
-      const u32* row = copy + (c & 3) * 4;
-      return permute(a, b, {row[0], row[1], row[2], row[3]});
-    });
-  };
-  mode("f4e", {{0, 1, 2, 3}, {1, 2, 3, 4}, {2, 3, 4, 5}, {3, 4, 5, 6}});
-  mode("b4e", {{0, 7, 6, 5}, {1, 0, 7, 6}, {2, 1, 0, 7}, {3, 2, 1, 0}});
-  mode("rc8", {{0, 0, 0, 0}, {1, 1, 1, 1}, {2, 2, 2, 2}, {3, 3, 3, 3}});
-  mode("ecl", {{0, 1, 2, 3}, {1, 1, 2, 3}, {2, 2, 2, 3}, {3, 3, 3, 3}});
-  mode("ecr", {{0, 0, 0, 0}, {0, 1, 1, 1}, {0, 1, 2, 2}, {0, 1, 2, 3}});
-  mode("rc16", {{0, 1, 0, 1}, {2, 3, 2, 3}, {0, 1, 0, 1}, {2, 3, 2, 3}});
 }
 
 TEST(Bits, Lop3) {

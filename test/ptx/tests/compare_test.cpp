@@ -76,9 +76,6 @@ TEST(Compare, Selections) {
     form("selp." + t + " %d, %a, %b, %c;", [](u64 a, u64 b, bool c) { return c ? a : b; });
   form("selp.f32 %d, %a, %b, %c;", [](u32 a, u32 b, bool c) { return c ? a : b; });
   form("selp.b32 %d, -3, 0x10, %a;", [](bool c) { return c ? -3 : 16; });
-  form("slct.b16.s32 %d, %a, %b, %c;", [](u16 a, u16 b, int32_t c) { return c >= 0 ? a : b; });
-  form("slct.u32.s32 %d, %a, %b, %c;", [](u32 a, u32 b, int32_t c) { return c >= 0 ? a : b; });
-  form("slct.b64.s32 %d, %a, %b, %c;", [](u64 a, u64 b, int32_t c) { return c >= 0 ? a : b; });
   form("{ .reg .pred %q; mov.pred %q, %a; @%q mov.b32 %d, 1; @!%q mov.b32 %d, 2; }", [](bool a) { return a ? 1 : 2; });
 }
 

@@ -64,14 +64,10 @@ TEST(Convert, IntegersToFloats) {
     for_integers([&](auto from) {
       using S = decltype(from);
       const std::string start = std::string("cvt.") + m.name, end = "." + name_of<S>() + " %d, %a;";
-      form(start + ".f32" + end, [=](in_register<S> a) {
-        const rounding r(m);
-        return hidden(static_cast<float>(hidden(static_cast<long double>(static_cast<S>(a)))));
-      });
-      form(start + ".f64" + end, [=](in_register<S> a) {
-        const rounding r(m);
-        return hidden(static_cast<double>(hidden(static_cast<long double>(static_cast<S>(a)))));
-      });
+      const auto single = under<long double>(m, [](long double v) { return static_cast<float>(v); });
+      const auto twice = under<long double>(m, [](long double v) { return static_cast<double>(v); });
+      form(start + ".f32" + end, [=](in_register<S> a) { return single(static_cast<S>(a)); });
+      form(start + ".f64" + end, [=](in_register<S> a) { return twice(static_cast<S>(a)); });
       form(start + ".f16" + end, [=](in_register<S> a) { return half{narrow(static_cast<S>(a), 10, m)}; });
       form(start + ".bf16" + end, [=](in_register<S> a) { return bfloat{narrow(static_cast<S>(a), 7, m)}; });
     });
@@ -110,31 +106,17 @@ TEST(Convert, IntegersToSaturatedFloats) {
 TEST(Convert, BetweenFloats) {
   for (const mode& m : modes) {
     const std::string start = std::string("cvt.") + m.name, integral = std::string("cvt.") + m.to_integer;
-    const auto to_float = [=](double a) {
-      const rounding r(m);
-      return hidden(static_cast<float>(hidden(a)));
-    };
+    const auto to_float = under<double>(m, [](double a) { return static_cast<float>(a); });
+    const auto whole = under<long double>(m, [](long double a) { return std::nearbyint(a); });
     form(start + ".f32.f64 %d, %a;", to_float);
     form(start + ".ftz.f32.f64 %d, %a;", [=](double a) { return flushed_result(to_float(a)); });
     form(start + ".sat.f32.f64 %d, %a;", [=](double a) { return clamped(to_float(a)); });
     form(start + ".f16.f32 %d, %a;", [=](float a) { return half{narrow(a, 10, m)}; });
     form(start + ".f16.f64 %d, %a;", [=](double a) { return half{narrow(a, 10, m)}; });
-    form(integral + ".f32.f32 %d, %a;", [=](float a) {
-      const rounding r(m);
-      return std::nearbyint(hidden(a));
-    });
-    form(integral + ".ftz.f32.f32 %d, %a;", [=](float a) {
-      const rounding r(m);
-      return std::nearbyint(hidden(flushed(a)));
-    });
-    form(integral + ".f64.f64 %d, %a;", [=](double a) {
-      const rounding r(m);
-      return std::nearbyint(hidden(a));
-    });
-    form(integral + ".f16.f16 %d, %a;", [=](half a) {
-      const rounding r(m);
-      return half{narrow(std::nearbyint(hidden(value(a))), 10, m)};
-    });
+    form(integral + ".f32.f32 %d, %a;", [=](float a) { return static_cast<float>(whole(a)); });
+    form(integral + ".ftz.f32.f32 %d, %a;", [=](float a) { return static_cast<float>(whole(flushed(a))); });
+    form(integral + ".f64.f64 %d, %a;", [=](double a) { return static_cast<double>(whole(a)); });
+    form(integral + ".f16.f16 %d, %a;", [=](half a) { return half{narrow(whole(value(a)), 10, m)}; });
   }
   form("cvt.f64.f32 %d, %a;", [](float a) { return double{a}; });
   form("cvt.ftz.f64.f32 %d, %a;", [](float a) { return double{flushed(a)}; });

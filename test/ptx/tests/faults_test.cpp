@@ -293,7 +293,7 @@ TEST(Faults, RefusedAtLoadToo) {
 const char* const refused_statements = R"(
 vote.sync.ballot.b32 _, %p1, -1; vote.sync.any.pred _, %p1, -1; activemask.b32 _; redux.sync.add.u32 _, %r1, -1;
 match.any.sync.b32 _, %r1, -1; bar.red.popc.u32 _, 0, %p1; bar.red.and.pred _, 0, %p1;
-shfl.sync.idx.b32 _, %r1, 0, 31, -1; elect.sync %r1, -1; add.f32 _, %r1, %r2; add.u32 _, %r1, 1; mov.pred _, %p1;
+shfl.sync.idx.b32 _, %r1, 0, 31, -1; add.f32 _, %r1, %r2; add.u32 _, %r1, 1; mov.pred _, %p1;
 and.pred _, %p1, %p2; and.pred !%p1, %p2, %p3; isspacep.global _, %rd1; ld.global.u32 _, [%rd1];
 redux.sync.and.u32 %r1, %r2, -1; match.any.sync.b32 %r1|%p1, %r2, -1; red.global.exch.b32 [%rd1], 1;
 red.global.cas.b32 [%rd1], 1, 2; atom.const.add.u32 %r1, [%rd1], 1; atom.local.add.u32 %r1, [%rd1], 1;
@@ -307,7 +307,7 @@ mov.b32 %r1, 0d3FF0000000000000; mov.b64 %rd1, 0f3F800000; add.u32 %r1, %r1, 0f3
 TEST(Faults, RefusedAsPtxasDoes) {
   std::istringstream all(refused_statements);
   for (std::string s; std::getline(all >> std::ws, s, ';');) expect_refused(s + ";", "");
-  for (const char* s : {"elect.sync _|%p1, -1;", "match.all.sync.b32 _|%p1, %r1, -1;", "setp.eq.u32 _|%p1, %r1, 0;",
+  for (const char* s : {"match.all.sync.b32 _|%p1, %r1, -1;", "setp.eq.u32 _|%p1, %r1, 0;",
                         "atom.global.add.u32 _, [%rd1], 1;", "cvt.rn.bf16.f32 %h1, %r1;", "cvt.u64.u32 %rd1, %tid.x;",
                         "cvt.ftz.f64.f32 %rd1, %r1;", "ld.acquire.gpu.shared.u32 %r1, [%rd1];"})
     EXPECT_NO_THROW(ptx::load(kernel_text(0, s))) << s;

@@ -80,46 +80,6 @@ TEST(Integers, Pairs) {
   pairs<uint16_t>("u16x2");
 }
 
-template <class T> void carries(const std::string& t) {
-  const std::string regs = "{ .reg .b" + t.substr(1) + " %x, %y; ";
-  const int bits = sizeof(T) * 8;
-  using W = unsigned __int128;
-  // Results: the high word, where the carry arrives.
-  form("add.cc." + t + " %d, %a, %b;", [](T a, T b) { return static_cast<T>(a + b); });
-  form("sub.cc." + t + " %d, %a, %b;", [](T a, T b) { return static_cast<T>(a - b); });
-  form(regs + "add.cc." + t + " %x, %a, %b; addc." + t + " %d, %c, 0; }",
-       [=](T a, T b, T c) { return static_cast<T>(c + static_cast<T>((W{a} + b) >> bits)); });
-  form(regs + "add.cc." + t + " %x, %a, %b; addc.cc." + t + " %y, %c, %b; addc." + t + " %d, 0, 0; }",
-       [=](T a, T b, T c) { return static_cast<T>((W{b} + c + ((W{a} + b) >> bits)) >> bits); });
-  form(regs + "sub.cc." + t + " %x, %a, %b; subc." + t + " %d, %c, %b; }",
-       [](T a, T b, T c) { return static_cast<T>(c - b - (a < b)); });
-  form(regs + "sub.cc." + t + " %x, %a, %b; subc.cc." + t + " %y, %c, %b; subc." + t + " %d, 0, 0; }",
-       [](T a, T b, T c) { return static_cast<T>(-static_cast<T>(W{c} < W{b} + (a < b))); });
-  form(regs + "mad.lo.cc." + t + " %x, %a, %b, %c; addc." + t + " %d, 0, 0; }",
-       [=](T a, T b, T c) { return static_cast<T>((W{product(a, b)} + c) >> bits); });
-  form(regs + "mad.lo.cc." + t + " %x, %a, %b, %c; madc.hi." + t + " %d, %a, %b, 0; }",
-       [=](T a, T b, T c) { return static_cast<T>((W{a} * b + c) >> bits); });
-  form(regs + "mad.hi.cc." + t + " %x, %a, %b, %c; addc." + t + " %d, 0, 0; }",
-       [=](T a, T b, T c) { return static_cast<T>((W{high(a, b)} + c) >> bits); });
-  form(regs + "add.cc." + t + " %x, %a, %b; madc.lo.cc." + t + " %y, %a, %b, %c; addc." + t + " %d, 0, 0; }",
-       [=](T a, T b, T c) { return static_cast<T>((W{product(a, b)} + c + ((W{a} + b) >> bits)) >> bits); });
-}
-TEST(Integers, Carries) {
-  carries<uint32_t>("u32");
-  carries<uint64_t>("u64");
-  form("{ .reg .b32 %x; add.cc.s32 %x, %a, %b; addc.s32 %d, 0, 0; }",
-       [](uint32_t a, uint32_t b) { return static_cast<uint32_t>((uint64_t{a} + b) >> 32); });
-}
-
-TEST(Integers, Multiply24) {
-  const auto u = [](uint32_t v) { return int64_t{v & 0xffffff}; };
-  const auto s = [](int32_t v) { return int64_t{static_cast<int32_t>(static_cast<uint32_t>(v) << 8) >> 8}; };
-  form("mul24.lo.u32 %d, %a, %b;", [=](uint32_t a, uint32_t b) { return static_cast<uint32_t>(u(a) * u(b)); });
-  form("mul24.hi.u32 %d, %a, %b;", [=](uint32_t a, uint32_t b) { return static_cast<uint32_t>(u(a) * u(b) >> 16); });
-  form("mul24.lo.s32 %d, %a, %b;", [=](int32_t a, int32_t b) { return static_cast<int32_t>(s(a) * s(b)); });
-  form("mul24.hi.s32 %d, %a, %b;", [=](int32_t a, int32_t b) { return static_cast<int32_t>(s(a) * s(b) >> 16); });
-}
-
 template <class A, class B> uint32_t dot4(uint32_t a, uint32_t b, uint32_t c) {
   for (int k = 0; k < 32; k += 8) c += static_cast<uint32_t>(int{static_cast<A>(a >> k)} * int{static_cast<B>(b >> k)});
   return c;

@@ -30,6 +30,14 @@ template <class T> [[gnu::noinline]] T hidden(T v) {
   return copy;
 }
 
+// f of these types, rounded so.
+template <class... A, class F> auto under(const mode& m, F f) {
+  return [=](A... a) {
+    const rounding r(m);
+    return hidden(f(hidden(a)...));
+  };
+}
+
 template <class T> bool subnormal(T v) { return std::fpclassify(v) == FP_SUBNORMAL; }
 template <class T> T flushed(T v) { return subnormal(v) ? std::copysign(T{0}, v) : v; }
 // A flushed result; open where rounding has just made it the least normal number.

@@ -156,12 +156,6 @@ TEST(Warp, Reductions) {
   }
 }
 
-TEST(Warp, Elect) {
-  const lanes got = warp("elect.sync %r4|%p1, -1; selp.b32 %r5, 256, 0, %p1; or.b32 %r3, %r4, %r5;");
-  const u32 leader = got[0] & 255;
-  for (u32 l = 0; l < 32; ++l) EXPECT_EQ(got[l], leader | (l == leader ? 256 : 0));
-}
-
 // --- Barriers
 
 TEST(Barrier, SyncMakesSharedWritesVisible) {

@@ -59,7 +59,7 @@ operation of_warp(const described& d, const machine& m) {
   if (d.name == "shfl") return made(pipe::memory, m.shuffle, wait::shuffle);
   if (d.name == "redux") return made(pipe::slow, m.redux, wait::special);
   if (d.name == "match") return made(pipe::slow, m.match, wait::special);
-  if (d.is({"vote", "activemask", "elect"})) return made(pipe::alu, m.vote, wait::special);
+  if (d.is({"vote", "activemask"})) return made(pipe::alu, m.vote, wait::special);
   return made(pipe::control, m.warp_sync, wait::branch);  // bar.warp.sync
 }
 
@@ -92,15 +92,14 @@ operation of_product(const described& d, const machine& m) {
 
 operation of_arithmetic(const described& d, const machine& m) {
   if (d.is({"div", "rem"})) return of_division(d);
-  if (d.is({"rcp", "sqrt", "rsqrt", "ex2", "lg2"})) return made(pipe::slow, m.mufu, wait::special, 4);
+  if (d.is({"rcp", "sqrt"})) return made(pipe::slow, m.mufu, wait::special, 4);
   if (d.is({"popc", "clz", "bfind", "brev"}))
     return made(pipe::slow, m.slow, wait::special, d.wide ? 3 : d.name == "clz" ? 2 : 1);
-  if (d.name == "fns") return made(pipe::slow, 60, wait::special, 20);
   const bool f32 = d.i.t == type::f32 || d.any({".f32"}), f64 = d.i.t == type::f64 || d.any({".f64"});
   const int halves = d.wide ? 2 : 1;
-  if (d.is({"add", "sub", "mul", "mad", "fma", "setp", "set"})) {
+  if (d.is({"add", "sub", "mul", "mad", "fma", "setp"})) {
     if (f64) return made(pipe::fp64, m.fp64);
-    if (f32) return made(d.is({"setp", "set"}) ? pipe::alu : pipe::fp32, m.alu);
+    if (f32) return made(d.name == "setp" ? pipe::alu : pipe::fp32, m.alu);
   }
   if (d.is({"mul", "mad", "fma"})) return of_product(d, m);
   if (d.is({"add", "sub"})) return made(pipe::alu_or_fma, m.alu, wait::latency, halves);
@@ -129,13 +128,12 @@ operation kind_of(const described& d, const machine& m) {
   }
   if (d.i.moves != traffic::none) return of_memory(d, m);
   if (d.i.copies != copying::none) return of_copies(d, m);
-  if (d.is({"vote", "activemask", "elect", "bar", "barrier"})) return of_warp(d, m);
+  if (d.is({"vote", "activemask", "bar", "barrier"})) return of_warp(d, m);
   if (d.is({"fence", "membar"})) {
-    const bool near = d.any({".cta", "shared::", "mbarrier_init"});
+    const bool near = d.any({".cta", "shared::"});
     return made(pipe::memory, near ? 8 : m.fence, wait::atomic);
   }
   if (d.name == "nanosleep") return made(pipe::control, 0, wait::look_back);
-  if (d.is({"prefetch", "griddepcontrol"})) return made(pipe::alu, m.alu);
   if (d.name == "mov") return of_move(d, m);
   if (d.name == "cvta") return nothing();
   if (d.name == "cvt") return of_conversion(d, m);
