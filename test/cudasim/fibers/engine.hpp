@@ -154,11 +154,6 @@ class engine {
     return !busy() || job_ != job || stale_at_.load() == progress;
   }
   bool works_on(const launch* job) const { return busy() && job_ == job; }
-  std::string pulse() const {
-    const std::uint64_t stale = stale_at_.load();
-    return "visits " + std::to_string(visits()) + ", progress " + std::to_string(progress_made()) + ", " +
-           (stale == never ? "never only polled" : "only polled at " + std::to_string(stale));
-  }
   std::uint64_t progress_made() const { return progress_.load(std::memory_order_relaxed); }
 
  private:

@@ -54,8 +54,8 @@ void engine::check_progress(site where) {
         "no progress",
         [&] {
           return "every block that runs polls, and none of them changes anything; a block that is waited for may not "
-                 "have been started; at " +
-                 std::to_string(all) + ", this worker: " + pulse() + "\n" + others_of(job_, this);
+                 "have been started\n" +
+                 others_of(job_, this);
         },
         where);
 }

@@ -132,7 +132,7 @@ std::string others_of(const launch* job, const engine* but) {
   quiet_lock lock(all_launches().mutex);
   std::string s;
   for (const engine* e : all_launches().engines)
-    if (e != but && e->works_on(job)) s += "  another worker, " + e->pulse() + ":\n" + e->whereabouts();
+    if (e != but && e->works_on(job)) s += "  another worker:\n" + e->whereabouts();
   return s;
 }
 

@@ -49,25 +49,6 @@ __global__ void __launch_bounds__(threads)
   dev::store(out + i, before + prefix + value);
 }
 
-// Keeps what is not zero, warp by warp, each warp's values at an offset of its own.
-__global__ void compact(const unsigned* in, unsigned* out, unsigned* counts) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x, warp = i / 32;
-  const unsigned v = dev::load(in + i);
-  const unsigned keep = dev::ballot(v != 0);
-  if (v != 0) dev::store(out + warp * 32 + static_cast<unsigned>(__popc(keep & ((1u << dev::lane_id()) - 1))), v);
-  if (dev::lane_id() == 0) dev::store(counts + warp, static_cast<unsigned>(__popc(keep)));
-}
-
-__global__ void histogram(const unsigned* in, unsigned* bins) {
-  using counters = unsigned[16];
-  TUCK_SHARED(counters, local);
-  if (threadIdx.x < 16) local[threadIdx.x] = 0;
-  dev::sync_block();
-  dev::atomic_add(&local[dev::load(in + blockIdx.x * blockDim.x + threadIdx.x) % 16], 1u);
-  dev::sync_block();
-  if (threadIdx.x < 16) dev::atomic_add(bins + threadIdx.x, local[threadIdx.x]);
-}
-
 // Reverses tiles through dynamic shared memory.
 __global__ void reverse_tiles(const unsigned* in, unsigned* out) {
   auto* tile = reinterpret_cast<unsigned*>(cudasim::detail::dynamic_shared_memory());
@@ -122,24 +103,6 @@ TEST_P(kernels, scan) {
   std::vector<unsigned> expected(n);
   std::inclusive_scan(in.begin(), in.end(), expected.begin());
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), out.begin()));
-}
-
-TEST_P(kernels, compaction) {
-  buffer<unsigned> counts(n / 32);
-  ASSERT_EQ(run(blocks, threads, compact, in.get(), out.get(), counts.get()), cudaSuccess);
-  for (unsigned w = 0; w < n / 32; ++w) {
-    std::vector<unsigned> expected;
-    std::copy_if(in.get() + w * 32, in.get() + w * 32 + 32, std::back_inserter(expected),
-                 [](unsigned v) { return v != 0; });
-    ASSERT_EQ(counts[w], expected.size());
-    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), out.get() + w * 32));
-  }
-}
-
-TEST_P(kernels, histogram) {
-  buffer<unsigned> bins(16);
-  ASSERT_EQ(run(blocks, threads, histogram, in.get(), bins.get()), cudaSuccess);
-  for (unsigned b = 0; b < 16; ++b) EXPECT_EQ(bins[b], std::count(in.begin(), in.end(), b));
 }
 
 TEST_P(kernels, dynamic_shared_memory) {

@@ -133,6 +133,12 @@ int decoder::need_one(std::initializer_list<std::string_view> choices) {
   return found;
 }
 
+space decoder::take_space() {
+  constexpr space all[] = {space::global, space::shared, space::shared, space::local, space::param, space::constant};
+  const int s = take_one({"global", "shared", "shared::cta", "local", "param", "const"});
+  return s < 0 ? space::generic : all[s];
+}
+
 type decoder::take_type() {
   for (; next_type_ < parts_.size(); ++next_type_)
     if (const auto t = type_named(parts_[next_type_]); t && !taken_[next_type_]) {
@@ -180,35 +186,10 @@ uint32_t decoder::source(std::string_view text, type t) {
     if (!number) fail("a number of another type is wanted: " + std::string(text));
     return known.constant(*number, bits_of(t));
   }
-  static const std::unordered_map<std::string_view, special> specials = {
-      {"%tid.x", special::tid_x},
-      {"%tid.y", special::tid_y},
-      {"%tid.z", special::tid_z},
-      {"%ntid.x", special::ntid_x},
-      {"%ntid.y", special::ntid_y},
-      {"%ntid.z", special::ntid_z},
-      {"%ctaid.x", special::ctaid_x},
-      {"%ctaid.y", special::ctaid_y},
-      {"%ctaid.z", special::ctaid_z},
-      {"%nctaid.x", special::nctaid_x},
-      {"%nctaid.y", special::nctaid_y},
-      {"%nctaid.z", special::nctaid_z},
-      {"%laneid", special::laneid},
-      {"%warpid", special::warpid},
-      {"%nwarpid", special::nwarpid},
-      {"%lanemask_eq", special::lanemask_eq},
-      {"%lanemask_le", special::lanemask_le},
-      {"%lanemask_lt", special::lanemask_lt},
-      {"%lanemask_ge", special::lanemask_ge},
-      {"%lanemask_gt", special::lanemask_gt},
-      {"%smid", special::smid},
-      {"%nsmid", special::nsmid},
-      {"%dynamic_smem_size", special::dynamic_smem_size},
-      {"%total_smem_size", special::total_smem_size}};
-  if (const auto found = specials.find(text); found != specials.end()) {
+  if (const auto special = special_named(text)) {
     if (bits_of(t) != 32) fail("special registers have 32 bits");
     if (mnemonic() != "mov" && mnemonic() != "cvt") fail("special registers are read by mov");
-    return known.special_column(found->second);
+    return known.special_column(*special);
   }
   fail("unknown operand " + std::string(text));
 }

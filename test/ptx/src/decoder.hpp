@@ -25,7 +25,7 @@ class names {
   virtual ~names() = default;
   virtual std::optional<symbol> find(std::string_view name) const = 0;
   virtual uint32_t constant(uint64_t value, unsigned bits) = 0;  // a column
-  virtual uint32_t special_column(special s) = 0;
+  virtual uint32_t special_column(uint32_t special) = 0;
   virtual uint32_t label(std::string_view name) = 0;  // a number that becomes an address later
   virtual uint32_t branch_table(std::string_view name) = 0;
   virtual int target() const = 0;  // 75 for sm_75
@@ -44,7 +44,8 @@ class decoder {
   // The one that is there, by its place in the list; `otherwise` where there is none.
   int take_one(std::initializer_list<std::string_view> choices, int otherwise = -1);
   int need_one(std::initializer_list<std::string_view> choices);
-  type take_type();  // the next one
+  type take_type();    // the next one
+  space take_space();  // generic where none is named
   type next_type() const;
   type need_type(std::initializer_list<type> allowed);
 

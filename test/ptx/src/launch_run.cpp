@@ -11,7 +11,47 @@ namespace {
 
 uint32_t first_lanes(uint32_t count) { return count >= 32 ? ~0u : (1u << count) - 1; }
 
+struct special {
+  std::string_view name;
+  uint32_t (*value)(const launch_run& r, const block& b, uint32_t thread);
+};
+uint32_t bit_of(uint32_t thread) { return 1u << thread % 32; }
+using run = const launch_run&;
+using in_block = const block&;
+constexpr special specials[] = {
+    {"%tid.x", [](run r, in_block, uint32_t t) { return t % r.job.block.x; }},
+    {"%tid.y", [](run r, in_block, uint32_t t) { return t / r.job.block.x % r.job.block.y; }},
+    {"%tid.z", [](run r, in_block, uint32_t t) { return t / r.job.block.x / r.job.block.y; }},
+    {"%ntid.x", [](run r, in_block, uint32_t) { return r.job.block.x; }},
+    {"%ntid.y", [](run r, in_block, uint32_t) { return r.job.block.y; }},
+    {"%ntid.z", [](run r, in_block, uint32_t) { return r.job.block.z; }},
+    {"%ctaid.x", [](run, in_block b, uint32_t) { return b.index[0]; }},
+    {"%ctaid.y", [](run, in_block b, uint32_t) { return b.index[1]; }},
+    {"%ctaid.z", [](run, in_block b, uint32_t) { return b.index[2]; }},
+    {"%nctaid.x", [](run r, in_block, uint32_t) { return r.job.grid.x; }},
+    {"%nctaid.y", [](run r, in_block, uint32_t) { return r.job.grid.y; }},
+    {"%nctaid.z", [](run r, in_block, uint32_t) { return r.job.grid.z; }},
+    {"%laneid", [](run, in_block, uint32_t t) { return t % 32; }},
+    {"%warpid", [](run, in_block, uint32_t t) { return t / 32; }},
+    {"%nwarpid", [](run, in_block b, uint32_t) { return static_cast<uint32_t>(b.warps.size()); }},
+    {"%lanemask_eq", [](run, in_block, uint32_t t) { return bit_of(t); }},
+    {"%lanemask_le", [](run, in_block, uint32_t t) { return bit_of(t) | (bit_of(t) - 1); }},
+    {"%lanemask_lt", [](run, in_block, uint32_t t) { return bit_of(t) - 1; }},
+    {"%lanemask_ge", [](run, in_block, uint32_t t) { return ~(bit_of(t) - 1); }},
+    {"%lanemask_gt", [](run, in_block, uint32_t t) { return ~(bit_of(t) | (bit_of(t) - 1)); }},
+    {"%smid", [](run r, in_block, uint32_t) { return static_cast<uint32_t>(r.next_block() % r.resident()); }},
+    {"%nsmid", [](run r, in_block, uint32_t) { return static_cast<uint32_t>(r.resident()); }},
+    {"%dynamic_smem_size", [](run r, in_block, uint32_t) { return r.job.dynamic_shared; }},
+    {"%total_smem_size", [](run r, in_block, uint32_t) { return r.code.shared_bytes + r.job.dynamic_shared; }},
+};
+
 }  // namespace
+
+std::optional<uint32_t> special_named(std::string_view name) {
+  for (uint32_t k = 0; k < std::size(specials); ++k)
+    if (specials[k].name == name) return k;
+  return std::nullopt;
+}
 
 launch_run::launch_run(const launch& l, settings s)
     : job(l), how(std::move(s)), code(*l.code), weak(l.seed + 1), counts(code.code.size()), random_(l.seed) {
@@ -66,39 +106,7 @@ void launch_run::start_warp(block& b, warp& w, uint32_t index, uint32_t threads)
   w.groups = {{group::state::ready, 0, w.alive}};
   for (const auto& [what, column] : code.specials)
     for (uint32_t l = 0; l < 32; ++l)
-      put<uint32_t>(w.out(column), static_cast<int>(l), special_value(b, what, index * 32 + l));
-}
-
-uint32_t launch_run::special_value(const block& b, special s, uint32_t thread) const {
-  const extent &n = job.block, &g = job.grid;
-  const uint32_t lane = thread % 32, bit = 1u << lane;
-  switch (s) {
-    case special::tid_x: return thread % n.x;
-    case special::tid_y: return thread / n.x % n.y;
-    case special::tid_z: return thread / n.x / n.y;
-    case special::ntid_x: return n.x;
-    case special::ntid_y: return n.y;
-    case special::ntid_z: return n.z;
-    case special::ctaid_x: return b.index[0];
-    case special::ctaid_y: return b.index[1];
-    case special::ctaid_z: return b.index[2];
-    case special::nctaid_x: return g.x;
-    case special::nctaid_y: return g.y;
-    case special::nctaid_z: return g.z;
-    case special::laneid: return lane;
-    case special::warpid: return thread / 32;
-    case special::nwarpid: return (n.x * n.y * n.z + 31) / 32;
-    case special::lanemask_eq: return bit;
-    case special::lanemask_le: return bit | (bit - 1);
-    case special::lanemask_lt: return bit - 1;
-    case special::lanemask_ge: return ~(bit - 1);
-    case special::lanemask_gt: return ~(bit | (bit - 1));
-    case special::smid: return static_cast<uint32_t>(next_block_ % resident_);
-    case special::nsmid: return static_cast<uint32_t>(resident_);
-    case special::dynamic_smem_size: return job.dynamic_shared;
-    case special::total_smem_size: return code.shared_bytes + job.dynamic_shared;
-  }
-  return 0;
+      put<uint32_t>(w.out(column), static_cast<int>(l), specials[what].value(*this, b, index * 32 + l));
 }
 
 // A random warp that can go on does so for a while.

@@ -54,12 +54,13 @@ class launch_run {
   // Is this instruction in one of the files of settings::may_read_unwritten?
   bool may_read_unwritten(std::size_t pc) const { return !spared_.empty() && spared_[code.sources[pc].file]; }
   const std::byte* arguments() const { return job.arguments.data(); }
+  std::size_t resident() const { return resident_; }
+  uint64_t next_block() const { return next_block_; }
 
  protected:                                   // the model of time chooses itself who goes on
   bool take(std::array<uint32_t, 3>& index);  // the next block, in an order permuted within windows
   bool start_block();
   void start_warp(block& b, warp& w, uint32_t index, uint32_t threads);
-  uint32_t special_value(const block& b, special s, uint32_t thread) const;
   void step();
   bool run_warp(warp& w, uint32_t budget);
   std::size_t choose_group(const warp& w);

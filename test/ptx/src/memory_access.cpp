@@ -148,12 +148,6 @@ void run_pause(warp& w, const instruction&, uint32_t) { w.yields = true; }
 
 // --- decoding -------------------------------------------------------------------------------------------------------
 
-void take_space(decoder& d) {
-  constexpr space all[] = {space::global, space::shared, space::shared, space::local, space::param, space::constant};
-  const int s = d.take_one({"global", "shared", "shared::cta", "local", "param", "const"});
-  d.i.where = s < 0 ? space::generic : all[s];
-}
-
 void take_order(decoder& d) {
   const bool weak = d.take("weak");
   const bool is_volatile = d.take("volatile");
@@ -202,7 +196,7 @@ void decode_ld(decoder& d) {
   take_order(d);
   if (d.i.releases) d.fail("a load does not release");
   d.i.read_only = d.take("nc");
-  take_space(d);
+  d.i.where = d.take_space();
   if ((d.i.relaxed || d.i.acquires) && (d.i.read_only || d.i.where == space::constant || d.i.where == space::param))
     d.fail("what nobody writes is loaded in no order");
   take_hints(d);
@@ -223,7 +217,7 @@ void decode_ld(decoder& d) {
 }
 void decode_st(decoder& d) {
   take_order(d);
-  take_space(d);
+  d.i.where = d.take_space();
   if (d.i.acquires || d.i.where == space::constant) d.fail("not a store");
   take_hints(d);
   type t;
@@ -258,7 +252,7 @@ handler atomic_of(type t) {
 }
 void decode_atomic(decoder& d, bool returns) {
   take_order(d);
-  take_space(d);
+  d.i.where = d.take_space();
   take_hints(d);
   d.i.counts_as = work::memory;
   const int op = d.need_one({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"});

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -103,32 +104,8 @@ struct instruction {
   uint32_t used_bytes = ~0u;         // of a load, from nvcc's pragma
 };
 
-enum class special : uint8_t {
-  tid_x,
-  tid_y,
-  tid_z,
-  ntid_x,
-  ntid_y,
-  ntid_z,
-  ctaid_x,
-  ctaid_y,
-  ctaid_z,
-  nctaid_x,
-  nctaid_y,
-  nctaid_z,
-  laneid,
-  warpid,
-  nwarpid,
-  lanemask_eq,
-  lanemask_le,
-  lanemask_lt,
-  lanemask_ge,
-  lanemask_gt,
-  smid,
-  nsmid,
-  dynamic_smem_size,
-  total_smem_size
-};
+// A special register: its number in a table of launch_run.cpp.
+std::optional<uint32_t> special_named(std::string_view name);
 
 struct source_line {
   uint32_t file = 0, line = 0;
@@ -154,7 +131,7 @@ class kernel {
   uint32_t register_bytes = 0, predicates = 0;
   std::vector<std::byte> constants;  // columns
   struct special_column {
-    special what;
+    uint32_t what;  // as special_named says
     uint32_t column;
   };
   std::vector<special_column> specials;

@@ -252,15 +252,10 @@ template <bool to_generic> void run_cvta(warp& w, const instruction& i, uint32_t
       put<uint64_t>(w.out(i.to[0]), l, r);
   });
 }
-space take_space(decoder& d) {
-  constexpr space all[] = {space::global, space::shared, space::shared, space::local, space::param, space::constant};
-  const int s = d.take_one({"global", "shared", "shared::cta", "local", "param", "const"});
-  if (s < 0) d.fail("a state space is missing");
-  return all[s];
-}
 void decode_cvta(decoder& d) {
   const bool to = d.take("to");
-  d.i.where = take_space(d);
+  d.i.where = d.take_space();
+  if (d.i.where == space::generic) d.fail("a state space is missing");
   const type t = d.need_type({type::u64});
   operands(d, t, {t});
   d.i.run = to ? &run_cvta<false> : &run_cvta<true>;
@@ -273,8 +268,8 @@ void run_isspacep(warp& w, const instruction& i, uint32_t lanes) {
   w.set(i.to_predicates[0], lanes, r);
 }
 void decode_isspacep(decoder& d) {
-  d.i.where = take_space(d);
-  if (d.i.where == space::constant) d.fail("constant memory is not told from global memory");
+  d.i.where = d.take_space();
+  if (d.i.where == space::generic || d.i.where == space::constant) d.fail("not of a state space that is supported");
   d.i.to_predicates[0] = d.destination_predicate(d.next_operand());
   d.i.from_columns[0] = d.source(type::u64);
   d.i.run = &run_isspacep;

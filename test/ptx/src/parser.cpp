@@ -123,11 +123,11 @@ uint32_t module_parser::constant(uint64_t value, unsigned bits) {
   return f->second;
 }
 
-uint32_t module_parser::special_column(special s) {
-  const auto [f, fresh] = specials_.try_emplace(s, 0);
+uint32_t module_parser::special_column(uint32_t special) {
+  const auto [f, fresh] = specials_.try_emplace(special, 0);
   if (fresh) {
     f->second = new_register(32, 1);
-    k_->specials.push_back({s, f->second});
+    k_->specials.push_back({special, f->second});
   }
   return f->second;
 }

@@ -47,7 +47,7 @@ class module_parser final : public names {
 
   std::optional<symbol> find(std::string_view name) const override;
   uint32_t constant(uint64_t value, unsigned bits) override;
-  uint32_t special_column(special s) override;
+  uint32_t special_column(uint32_t special) override;
   uint32_t label(std::string_view name) override;
   uint32_t branch_table(std::string_view name) override;
   int target() const override { return target_; }
@@ -91,7 +91,7 @@ class module_parser final : public names {
   kernel* k_ = nullptr;
   std::vector<scope> scopes_;
   std::map<std::pair<uint64_t, unsigned>, uint32_t> constants_;
-  std::map<special, uint32_t> specials_;
+  std::map<uint32_t, uint32_t> specials_;
   std::unordered_map<std::string, uint32_t> labels_;  // numbers
   struct label_place {
     std::string name;

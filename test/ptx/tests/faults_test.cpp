@@ -264,7 +264,7 @@ void expect_refused(const std::string& statement, const std::string& kind) {
         << statement << " of line " << line << ": " << what;
   }
 }
-const char* const wrong_statements = R"(
+const char* const refused_statements = R"(
 frobnicate.u32 %r1, %r2; add.u33 %r1, %r2, %r3; add.u32 %r1, %r2; add.u32 %r1, %r2, %r3, %r4;
 add.rp.u32 %r1, %r2, %r3; mul.u32 %r1, %r2, %r3; add.sideways.u32 %r1, %r2, %r3;
 setp.zz.u32 %p1, %r1, %r2; setp.lo.s32 %p1, %r1, %r2; setp.lt.b32 %p1, %r1, %r2; cvt.f32.s32 %r1, %r2;
@@ -275,22 +275,9 @@ fma.f32 %r1, %r2, %r3, %r4; mul.wide.u64 %rd1, %rd2, %rd3; neg.u32 %r1, %r2; ato
 atom.global.inc.s32 %r1, [%rd1], 1; add.u64 %rd1, %r1, %rd2; add.u32 %r1, %rd1, %r2; add.u16 %r1, %h1, %h2;
 mov.b32 %r1, %rd1; shl.u32 %r1, %r2, %r3; prmt.b32.xyz %r1, %r2, %r3, %r4;
 lop3.b32 %r1, %r2, %r3, %r4, 256; vote.sync.some.pred %p1, %p2, -1; @%r1 mov.u32 %r1, 0; 
-popc.u32 %r1, %r2; bfe.b32 %r1, %r2, 0, 3; 
-)";
-TEST(Faults, RefusedAtLoad) {
-  std::istringstream all(wrong_statements);
-  for (std::string s; std::getline(all >> std::ws, s, ';');) expect_refused(s + ";", "");
-  expect_refused("frobnicate.u32 %r1, %r2;", "unknown instruction");
-  EXPECT_THROW(ptx::load(std::string(header) + ".visible .entry k() { ret;"), ptx::error);
-}
-TEST(Faults, RefusedAtLoadToo) {
-  for (const char* s :
-       {"and.u32 %r1, %r2, %r3;", "st.const.u32 [%rd1], %r1;", "add.f32 %r1, %r2, 1;", "min.sat.f32 %r1, %r2, %r3;",
-        "ld.release.gpu.global.u32 %r1, [%rd1];", "neg.ftz.f64 %rd1, %rd2;", "bra nowhere_at_all;"})
-    expect_refused(s, "");
-}
-// What ptxas refuses as well.
-const char* const refused_statements = R"(
+popc.u32 %r1, %r2; bfe.b32 %r1, %r2, 0, 3; and.u32 %r1, %r2, %r3; st.const.u32 [%rd1], %r1; add.f32 %r1, %r2, 1;
+min.sat.f32 %r1, %r2, %r3; ld.release.gpu.global.u32 %r1, [%rd1]; neg.ftz.f64 %rd1, %rd2; bra nowhere_at_all;
+cvta.u64 %rd1, %rd2; isspacep.const %p1, %rd1;
 vote.sync.ballot.b32 _, %p1, -1; vote.sync.any.pred _, %p1, -1; activemask.b32 _; redux.sync.add.u32 _, %r1, -1;
 match.any.sync.b32 _, %r1, -1; bar.red.popc.u32 _, 0, %p1; bar.red.and.pred _, 0, %p1;
 shfl.sync.idx.b32 _, %r1, 0, 31, -1; add.f32 _, %r1, %r2; add.u32 _, %r1, 1; mov.pred _, %p1;
@@ -304,9 +291,11 @@ cvt.rn.f64.f32 %rd1, %r1; cvt.rn.u32.u16 %r1, %h1; cvt.rzi.ftz.s32.f64 %r1, %rd1
 mov.u64 %rd1, %clock; add.u32 %r1, %r1, %tid.x; st.global.u32 [%rd1], %tid.x; exit.uni; mov.u32 %r1, 0f3F800000;
 mov.b32 %r1, 0d3FF0000000000000; mov.b64 %rd1, 0f3F800000; add.u32 %r1, %r1, 0f3F800000;
 )";
-TEST(Faults, RefusedAsPtxasDoes) {
+TEST(Faults, RefusedAtLoad) {
   std::istringstream all(refused_statements);
   for (std::string s; std::getline(all >> std::ws, s, ';');) expect_refused(s + ";", "");
+  expect_refused("frobnicate.u32 %r1, %r2;", "unknown instruction");
+  EXPECT_THROW(ptx::load(std::string(header) + ".visible .entry k() { ret;"), ptx::error);
   for (const char* s : {"match.all.sync.b32 _|%p1, %r1, -1;", "setp.eq.u32 _|%p1, %r1, 0;",
                         "atom.global.add.u32 _, [%rd1], 1;", "cvt.rn.bf16.f32 %h1, %r1;", "cvt.u64.u32 %rd1, %tid.x;",
                         "cvt.ftz.f64.f32 %rd1, %r1;", "ld.acquire.gpu.shared.u32 %r1, [%rd1];"})
