@@ -13,7 +13,7 @@ namespace tuck::bench {
 
 inline device_counts counts_of(const ptx::counters& c) {
   const auto number = [](uint64_t n) { return static_cast<double>(n); };
-  return {number(c.instructions()), number(c.lanes), number(c.shared_wavefronts), number(c.least_wavefronts),
+  return {number(c.instructions), number(c.lanes), number(c.shared_wavefronts), number(c.least_wavefronts),
           number(c.load_sectors + c.store_sectors)};
 }
 

@@ -59,13 +59,13 @@ call_cost counted(uint64_t tensor_bytes, const std::function<void()>& call) {
   call_cost c;
   double all_lanes = 0;
   for (const ptx::kernel_counts& k : ptx::counted()) {
-    c.instructions += static_cast<double>(k.all.instructions()) / units;
+    c.instructions += static_cast<double>(k.all.instructions) / units;
     all_lanes += static_cast<double>(k.all.lanes) / units;
     c.wavefronts += static_cast<double>(k.all.shared_wavefronts) / units;
     c.sectors += static_cast<double>(k.all.load_sectors + k.all.store_sectors) / units;
     for (std::size_t i = 0; i < std::min(k.lines.size(), lines_kept); ++i)
       c.lines[line_name(k.lines[i].file, k.lines[i].line)].instructions +=
-          static_cast<double>(k.lines[i].all.instructions()) / units;
+          static_cast<double>(k.lines[i].all.instructions) / units;
   }
   c.lanes = c.instructions > 0 ? all_lanes / c.instructions : 0;
   return c;

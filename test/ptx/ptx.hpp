@@ -12,8 +12,8 @@
 
 namespace ptx {
 
-// What is wrong with a module, or what a kernel did wrong. `what()` is a report of several lines: the kind, then
-// kernel, block, warp and lanes, the PTX line with its text, and the source line where the module was compiled with -lineinfo.
+// What is wrong with a module, or what a kernel did wrong. `what()` is a report of several lines: the kind, the kernel,
+// block, warp and lanes, the PTX line with its text, and the source line where the module was compiled with -lineinfo.
 struct error : std::runtime_error {
   error(std::string fault, const std::string& report) : std::runtime_error(report), kind(std::move(fault)) {}
   // "out of bounds", "misaligned", "uninitialised", "race", "divergent barrier", "divergent sync", "trap", "assert",
@@ -41,9 +41,6 @@ uint32_t static_shared_bytes(const kernel& k);
 uint32_t local_bytes(const kernel& k);  // of a thread
 int max_threads(const kernel& k);       // .maxntid, or 1024
 int target(const kernel& k);            // 75 for sm_75
-uint32_t instructions(const kernel& k);
-// Of each instruction that the module's kernels have, its opcode with all modifiers: "add.s32", "ld.global.v4.u32".
-std::vector<std::string> opcodes(const kernel& k);
 
 // --- Memory -------------------------------------------------------------------------------------------------------
 
@@ -99,20 +96,17 @@ counters run(const launch& l);
 // --- Counts -------------------------------------------------------------------------------------------------------
 
 struct counters {
-  // Warp instructions by class. Executed means issued: an instruction that a predicate turns off for all lanes counts.
-  uint64_t integer = 0, floating = 0, memory = 0, control = 0, barrier = 0;
-  uint64_t lanes = 0;  // that were active, over all warp instructions
-  uint64_t divergent_branches = 0;
-  uint64_t load_requests = 0, store_requests = 0;          // of global memory, by warps
+  // Warp instructions that were issued: one that a predicate turns off for all lanes counts.
+  uint64_t instructions = 0;
+  uint64_t lanes = 0;                                      // that were active, over all warp instructions
   uint64_t atomics = 0, shared_atomics = 0, barriers = 0;  // by threads
   uint64_t polls = 0;                                      // by threads: relaxed, volatile and acquiring loads
   // With settings::traffic:
-  uint64_t load_sectors = 0, store_sectors = 0;                               // of 32 bytes, of global memory
-  uint64_t shared_requests = 0, shared_wavefronts = 0, least_wavefronts = 0;  // by warps; the least: without conflicts
+  uint64_t load_sectors = 0, store_sectors = 0;          // of 32 bytes, of global memory
+  uint64_t shared_wavefronts = 0, least_wavefronts = 0;  // by warps; the least: without conflicts
   uint64_t tensor_bytes_read = 0, tensor_bytes_written = 0, other_bytes_read = 0, other_bytes_written = 0;
   uint64_t tensor_sectors_read = 0, tensor_sectors_written = 0, other_sectors_read = 0, other_sectors_written = 0;
 
-  uint64_t instructions() const { return integer + floating + memory + control + barrier; }
   counters& operator+=(const counters& c);
 };
 

@@ -47,7 +47,6 @@ struct waits {
 struct timed_line {
   std::string file;  // empty where the module has no -lineinfo
   int line = 0;
-  double issued = 0;       // warp instructions
   double longest_way = 0;  // clocks on the way of the warp that came last, between two barriers of a block
   waits waited;
 };

@@ -195,7 +195,6 @@ void count_shared(warp& w, const instruction& i, uint32_t lanes, unsigned bytes)
     words.end_round();
   }
   pc_counts& c = w.run->counts[w.pc];
-  ++c.requests;
   c.wavefronts += i.moves == traffic::atomic ? words.lane_wavefronts() : words.wavefronts();
   c.least_wavefronts += (words.distinct() + 31) / 32;
   if (access_record* const r = w.run->record) {

@@ -148,7 +148,6 @@ void decode_pair(decoder& d, type to) {
 }
 
 void decode_cvt(decoder& d) {
-  d.i.counts_as = work::integer;
   if (d.take("f16x2")) return decode_pair(d, type::f16);
   if (d.take("bf16x2")) return decode_pair(d, type::bf16);
   const type to = d.take_type(), from = d.take_type();
@@ -168,7 +167,6 @@ void decode_cvt(decoder& d) {
   if ((d.i.mode & ftz_bit) != 0 && to != type::f32 && from != type::f32) d.fail(".ftz is for f32");
   d.i.t = to;
   d.i.from = from;
-  if (is_float(to) || is_float(from)) d.i.counts_as = work::floating;
   d.i.to[0] = d.wide_destination(d.next_operand(), to, d.i.wide);
   if (d.i.to[0] == no_operand) d.fail("a destination is missing");
   uint8_t bits = 0;

@@ -45,7 +45,6 @@ void run_copy(warp& w, const instruction& i, uint32_t lanes) {
     if (reading != 0) count_source(w, i, reading, i.copy_bytes);
   }
   w.clock.tick();
-  ++w.run->counts[w.pc].global;
   for_lanes(lanes, [&](int l) {
     async_copy c;
     const uint64_t to = address_in(w, i, l);
@@ -163,7 +162,6 @@ void run_poll(warp& w, const instruction& i, uint32_t lanes) {
 void run_bulk(warp& w, const instruction& i, uint32_t lanes) {
   w.clock.tick();
   launch_run& run = *w.run;
-  ++run.counts[w.pc].global;
   for_lanes(lanes, [&](int l) {
     async_copy c;
     const uint64_t to = address_in(w, i, l);
@@ -187,7 +185,6 @@ void run_bulk(warp& w, const instruction& i, uint32_t lanes) {
     if (run.how.traffic) {
       const uint64_t wavefronts = (c.bytes + 127) / 128;
       pc_counts& counts = run.counts[w.pc];
-      ++counts.requests;
       counts.wavefronts += wavefronts;
       counts.least_wavefronts += wavefronts;
       count_source(w, i, 1u << l, c.bytes);
@@ -229,7 +226,6 @@ void decode_bulk(decoder& d) {
 }
 
 void decode_cp(decoder& d) {
-  d.i.counts_as = work::memory;
   if (!d.take("async")) d.fail("only cp.async");
   if (d.take("bulk")) return decode_bulk(d);
   d.needs_target(80);
@@ -276,7 +272,6 @@ void take_order(decoder& d, std::initializer_list<std::string_view> orders) {
 }
 
 void decode_mbarrier(decoder& d) {
-  d.i.counts_as = work::memory;
   d.needs_target(80);
   const int what = d.need_one({"init", "arrive", "expect_tx", "test_wait", "try_wait"});
   if (what == 2 || what == 4) d.needs_target(90);

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
-#include <set>
 
 namespace ptx {
 namespace {
@@ -41,29 +40,21 @@ std::string demangled(const std::string& name) {
 void add(pc_counts& to, const pc_counts& c) {
   to.executed += c.executed;
   to.lanes += c.lanes;
-  to.divergent += c.divergent;
   to.sectors += c.sectors;
   to.wavefronts += c.wavefronts;
   to.least_wavefronts += c.least_wavefronts;
-  to.requests += c.requests;
-  to.global += c.global;
+  to.atomics += c.atomics;
   to.shared_atomics += c.shared_atomics;
   to.polls += c.polls;
 }
 
 // Adds what an instruction did to counters that are not kept per launch.
 void add(counters& to, const instruction& i, const pc_counts& c) {
-  uint64_t counters::* const classes[] = {&counters::integer, &counters::floating, &counters::memory,
-                                          &counters::control, &counters::barrier};
-  to.*classes[static_cast<int>(i.counts_as)] += c.executed;
+  to.instructions += c.executed;
   to.lanes += c.lanes;
-  to.divergent_branches += c.divergent;
-  to.shared_requests += c.requests;
   to.shared_wavefronts += c.wavefronts;
   to.least_wavefronts += c.least_wavefronts;
-  uint64_t counters::* const global[] = {nullptr, &counters::load_requests, &counters::store_requests,
-                                         &counters::atomics};
-  if (i.moves != traffic::none) to.*global[static_cast<int>(i.moves)] += c.global;
+  to.atomics += c.atomics;
   to.shared_atomics += c.shared_atomics;
   to.polls += c.polls;
   if (i.how == flow::block_barrier) to.barriers += c.lanes;
@@ -85,10 +76,9 @@ std::vector<line_counts> by_line(const kernel& k, const std::vector<pc_counts>& 
   }
   std::vector<line_counts> table;
   for (const auto& [where, c] : lines)
-    if (c.instructions() != 0) table.push_back({k.files[where.first], static_cast<int>(where.second), c});
-  std::stable_sort(table.begin(), table.end(), [](const line_counts& a, const line_counts& b) {
-    return a.all.instructions() > b.all.instructions();
-  });
+    if (c.instructions != 0) table.push_back({k.files[where.first], static_cast<int>(where.second), c});
+  std::stable_sort(table.begin(), table.end(),
+                   [](const line_counts& a, const line_counts& b) { return a.all.instructions > b.all.instructions; });
   return table;
 }
 
@@ -136,16 +126,6 @@ uint32_t static_shared_bytes(const kernel& k) { return k.shared_bytes; }
 uint32_t local_bytes(const kernel& k) { return k.local_bytes; }
 int max_threads(const kernel& k) { return k.max_threads; }
 int target(const kernel& k) { return k.target; }
-uint32_t instructions(const kernel& k) { return static_cast<uint32_t>(k.code.size()); }
-
-std::vector<std::string> opcodes(const kernel& k) {
-  std::set<std::string> unique;
-  for (std::string_view text : k.text) {
-    if (text.starts_with('@')) text = trimmed(text.substr(text.find(' ')));
-    unique.emplace(text.substr(0, text.find(' ')));
-  }
-  return {unique.begin(), unique.end()};
-}
 
 void configure(const settings& s) {
   const std::lock_guard lock(all().mutex);

@@ -137,7 +137,6 @@ void take_rounding(decoder& d) {
   d.i.mode = static_cast<uint8_t>(how);
 }
 template <class Op, std::size_t n> void arithmetic(decoder& d, bool rounds, bool saturates = true) {
-  d.i.counts_as = work::floating;
   if (rounds) take_rounding(d);
   if (d.take("ftz")) d.i.mode |= ftz_bit;
   if (saturates && d.take("sat")) d.i.mode |= sat_bit;
@@ -162,7 +161,6 @@ template <class T, bool negates> void on_sign(warp& w, const instruction& i, uin
   });
 }
 template <bool negates> void sign_operation(decoder& d) {
-  d.i.counts_as = work::floating;
   if (d.take("ftz")) d.i.mode |= ftz_bit;
   const type t = d.i.mode != 0 ? d.need_type({type::f32}) : d.need_type({type::f32, type::f64});
   operands(d, t, {t});
@@ -173,7 +171,6 @@ template <class T> struct copysign_op {
   static T of(T sign, T magnitude) { return std::copysign(magnitude, sign); }
 };
 void decode_copysign(decoder& d) {
-  d.i.counts_as = work::floating;
   const type t = d.need_type({type::f32, type::f64});
   operands(d, t, {t, t});
   d.i.run = t == type::f32 ? lanes_of<copysign_op<float>, float, float, float>

@@ -221,7 +221,6 @@ uint64_t launch_run::go_on(warp& w, std::size_t g, uint32_t budget) {
             if (back || pc >= limit) return done;
             break;
           }
-          ++counts[pc].divergent;
           w.groups[g] = {group::state::ready, pc + 1, all & ~lanes};
           w.groups.push_back({group::state::ready, i.target, lanes});
           return done;
@@ -270,17 +269,14 @@ void launch_run::switch_to_targets(warp& w, std::size_t g, uint32_t lanes) {
   const uint32_t rest = w.groups[g].lanes & ~lanes;
   w.groups.erase(w.groups.begin() + static_cast<std::ptrdiff_t>(g));
   if (rest != 0) w.groups.push_back({group::state::ready, w.pc + 1, rest});
-  std::size_t ways = 0;
   for (std::size_t t = 0; t < targets.size(); ++t) {
     uint32_t there = 0;
     for_lanes(lanes, [&](int l) { there |= uint32_t(get<uint32_t>(w.in(i.from_columns[0]), l) == t) << l; });
     if (there == 0) continue;
     w.groups.push_back({group::state::ready, targets[t], there});
     lanes &= ~there;
-    ++ways;
   }
   if (lanes != 0) fault(w, "out of bounds", "brx.idx beyond its table", std::countr_zero(lanes));
-  if (ways > 1) ++counts[w.pc].divergent;
 }
 
 void launch_run::leave(warp& w, std::size_t g, uint32_t lanes) {

@@ -13,9 +13,9 @@ inline constexpr uint64_t shared_window = 0x1000000000000000, local_window = 0x2
 
 // What one instruction of the kernel did in a launch.
 struct pc_counts {
-  uint64_t executed = 0, lanes = 0, divergent = 0;
-  uint64_t sectors = 0, wavefronts = 0, least_wavefronts = 0, requests = 0;
-  uint64_t global = 0;          // warps that loaded or stored there, or threads that had an atomic there
+  uint64_t executed = 0, lanes = 0;
+  uint64_t sectors = 0, wavefronts = 0, least_wavefronts = 0;
+  uint64_t atomics = 0;         // of global memory, threads
   uint64_t shared_atomics = 0;  // threads
   uint64_t polls = 0;           // threads
 };

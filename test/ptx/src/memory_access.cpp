@@ -39,9 +39,7 @@ template <class T> void run_load(warp& w, const instruction& i, uint32_t lanes) 
     for (unsigned k = 0; k < i.vector; ++k)
       if (i.to[k] != no_operand) put_wide(w.out(i.to[k]), l, v[k], i.wide);
   });
-  if (!global) return;
-  ++run.counts[w.pc].global;
-  if (i.relaxed || i.acquires) {
+  if (global && (i.relaxed || i.acquires)) {
     run.counts[w.pc].polls += static_cast<uint64_t>(std::popcount(lanes));
     w.yields = true;
   }
@@ -53,7 +51,6 @@ template <class T> void run_store(warp& w, const instruction& i, uint32_t lanes)
   if (run.how.traffic) count_traffic(w, i, lanes, bytes, false, true);
   w.clock.tick();
   ++run.changes;
-  bool global = false;
   for_lanes(lanes, [&](int l) {
     alignas(16) std::array<T, 16 / sizeof(T)> v;
     for (unsigned k = 0; k < i.vector; ++k) {
@@ -63,7 +60,6 @@ template <class T> void run_store(warp& w, const instruction& i, uint32_t lanes)
     const auto* value = reinterpret_cast<const std::byte*>(v.data());
     const access kind = i.relaxed || i.releases ? access::atomic : access::write;
     const target_place p = find_place(w, i, l, address_in(w, i, l), bytes, kind, value);
-    global |= p.where == space::global;
     if (p.where == space::global && run.how.weak)
       run.weak.write(*w.home, w.view, p.address, value, bytes, i.releases);
     else if (bytes == sizeof(T) && (i.relaxed || i.releases))
@@ -71,7 +67,6 @@ template <class T> void run_store(warp& w, const instruction& i, uint32_t lanes)
     else
       std::memcpy(p.data, value, bytes);
   });
-  if (global) ++run.counts[w.pc].global;
 }
 
 template <class T> T combined(atomic op, T old, T v, T other) {
@@ -124,7 +119,7 @@ template <class T> void run_atomic(warp& w, const instruction& i, uint32_t lanes
     const T other = op == atomic::cas ? get<T>(w.in(i.from_columns[2]), l) : v;
     const target_place p = find_place(w, i, l, address, sizeof(T), access::atomic, nullptr);
     const bool weak = p.where == space::global && run.how.weak;
-    ++(p.where == space::shared ? run.counts[w.pc].shared_atomics : run.counts[w.pc].global);
+    ++(p.where == space::shared ? run.counts[w.pc].shared_atomics : run.counts[w.pc].atomics);
     uint64_t word = 0;
     if (weak) {
       run.weak.before_atomic(*w.home, p.address, i.releases);
@@ -175,7 +170,6 @@ void take_hints(decoder& d) {
 }
 
 void take_vector(decoder& d, type& t) {
-  d.i.counts_as = work::memory;
   const int v = d.take_one({"v2", "v4"});
   d.i.vector = v < 0 ? 1 : v == 0 ? 2 : 4;
   t = d.take_type();
@@ -254,7 +248,6 @@ void decode_atomic(decoder& d, bool returns) {
   take_order(d);
   d.i.where = d.take_space();
   take_hints(d);
-  d.i.counts_as = work::memory;
   const int op = d.need_one({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"});
   d.i.mode = static_cast<uint8_t>(op);
   const type t = d.take_type();
@@ -276,20 +269,17 @@ void decode_atomic(decoder& d, bool returns) {
 }
 
 void decode_membar(decoder& d) {
-  d.i.counts_as = work::memory;
   const int scope = d.need_one({"cta", "gl", "sys"});
   d.i.flag = true;  // sequentially consistent
   d.i.run = scope == 0 ? &run_nothing : &run_fence;
 }
 void decode_fence(decoder& d) {
-  d.i.counts_as = work::memory;
   if (d.has("proxy")) return decode_proxy_fence(d);
   d.i.flag = d.need_one({"acq_rel", "sc"}) == 1;
   const int scope = d.need_one({"cta", "gpu", "sys"});
   d.i.run = scope == 0 ? &run_nothing : &run_fence;
 }
 void decode_nanosleep(decoder& d) {
-  d.i.counts_as = work::control;
   d.need_type({type::u32});
   d.i.from_columns[0] = d.source(type::u32);
   d.i.run = &run_pause;

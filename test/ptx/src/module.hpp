@@ -55,8 +55,6 @@ enum class space : uint8_t { generic, global, shared, local, param, constant };
 
 // How an instruction goes on.
 enum class flow : uint8_t { next, branch, branch_table, exit, warp_sync, block_barrier };
-// What it counts as.
-enum class work : uint8_t { integer, floating, memory, control, barrier };
 // What it does to memory.
 enum class traffic : uint8_t { none, load, store, atomic };
 // What it has to do with asynchronous copies. start: cp.async, instruction::copy_bytes for each lane. wait: for all of
@@ -83,7 +81,6 @@ struct address_operand {
 struct instruction {
   handler run = nullptr;
   flow how = flow::next;
-  work counts_as = work::integer;
   traffic moves = traffic::none;
   copying copies = copying::none;
   uint8_t copy_bytes = 0;

@@ -226,7 +226,6 @@ void decode_setp(decoder& d) {
       (wanted->takes == unsigned_only && (is_float(t) || is_signed(t))) ||
       (bits && wanted->name != "eq" && wanted->name != "ne") || (d.i.flag && t != type::f32))
     d.fail("not of a type that is supported");
-  if (is_float(t)) d.i.counts_as = work::floating;
   const auto [p, q] = d.paired_operand();
   d.i.to_predicates = {d.predicate_or_sink(p), d.predicate_or_sink(q)};
   d.i.from_columns[0] = d.source(t);

@@ -107,7 +107,6 @@ void run_activemask(warp& w, const instruction& i, uint32_t lanes) {
 // Who takes part: always in the last of the columns.
 void take_mask(decoder& d) {
   d.i.how = flow::warp_sync;
-  d.i.counts_as = work::barrier;
   d.i.from_columns[4] = d.source(type::b32);
 }
 void needs_sync(decoder& d) {
@@ -175,7 +174,6 @@ void decode_activemask(decoder& d) {
 }
 
 void decode_barrier(decoder& d) {
-  d.i.counts_as = work::barrier;
   if (d.take("warp")) {
     needs_sync(d);
     take_mask(d);

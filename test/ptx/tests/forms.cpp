@@ -6,8 +6,6 @@
 namespace proof {
 namespace {
 
-int forms_proved = 0;
-
 uint64_t masked(uint64_t v, unsigned bits) { return bits == 64 ? v : v & ((uint64_t{1} << bits) - 1); }
 
 bool is_nan(uint64_t v, unsigned bits, unsigned fraction) {
@@ -122,10 +120,7 @@ operand shifts() {
   return o;
 }
 
-int proved() { return forms_proved; }
-
 void prove(const std::string& text, const std::vector<operand>& in, const operand& out, const reference& expected) {
-  ++forms_proved;
   const auto all = values_for(in);
   buffer<operands> from(all.size());
   buffer<uint64_t> to(all.size());

@@ -81,7 +81,6 @@ template <class T> struct describe<std::optional<T>> {  // of a result: nothing 
 
 using reference = std::function<std::optional<uint64_t>(const uint64_t*)>;
 void prove(const std::string& text, const std::vector<operand>& in, const operand& out, const reference& expected);
-int proved();  // how many forms so far
 
 template <class T> std::optional<uint64_t> raw(const T& value) {
   uint64_t bits = 0;

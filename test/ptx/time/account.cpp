@@ -63,7 +63,6 @@ void account::report(timed_launch& to, const program& p, const std::vector<std::
     timed_line& line = lines[{own.file, own.line}];
     line.file = p.code.files.empty() ? "" : p.code.files[own.file];
     line.line = static_cast<int>(own.line);
-    line.issued += static_cast<double>(a.slots);
     line.longest_way += static_cast<double>(a.longest_way);
     line.waited += waited;
   }
