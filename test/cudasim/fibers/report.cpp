@@ -62,14 +62,11 @@ std::string lane_list(unsigned lanes) {
   return list;
 }
 
-std::string text(const dim3& d) {
-  return d.y == 1 && d.z == 1 ? std::to_string(d.x)
-                              : "(" + std::to_string(d.x) + "," + std::to_string(d.y) + "," + std::to_string(d.z) + ")";
-}
-
-std::string text(const uint3& i) {
-  return i.y == 0 && i.z == 0 ? std::to_string(i.x)
-                              : "(" + std::to_string(i.x) + "," + std::to_string(i.y) + "," + std::to_string(i.z) + ")";
+// Of one dimension where the others are `alone`: 1 of a size, 0 of an index.
+std::string text(const uint3& i, unsigned alone = 0) {
+  return i.y == alone && i.z == alone
+             ? std::to_string(i.x)
+             : "(" + std::to_string(i.x) + "," + std::to_string(i.y) + "," + std::to_string(i.z) + ")";
 }
 
 const char* phrase(activity a) {
@@ -137,7 +134,7 @@ std::string engine::report(const std::string& kind, const std::string& detail, c
                            site where) const {
   if (f) b = f->home->home;
   std::string s = "cudasim: " + kind + "\n  kernel " + kernel_name(job_->kernel) + ", launched at " +
-                  describe(job_->where) + ", grid " + text(job_->grid) + ", block " + text(job_->block) + "\n";
+                  describe(job_->where) + ", grid " + text(job_->grid, 1) + ", block " + text(job_->block, 1) + "\n";
   if (b) s += "  block " + text(b->index);
   if (f)
     s += ", warp " + std::to_string(f->home->index) + ", lane " + std::to_string(f->lane) + ", thread " +

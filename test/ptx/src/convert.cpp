@@ -8,7 +8,7 @@ namespace ptx {
 namespace {
 
 // Of instruction::mode.
-constexpr uint8_t rounding_bits = 3, ftz_bit = 4, sat_bit = 8, to_integer_bit = 16, pair_bit = 32;
+constexpr uint8_t rounding_bits = 3, ftz_bit = 4, sat_bit = 8, to_integer_bit = 16;
 
 // An integer register's value, extended as its type says.
 int128 integer_in(uint64_t bits, type t) {
