@@ -50,7 +50,7 @@ bool inside_kernel();
 [[noreturn]] void misaligned(const void* address, std::size_t bytes, site where);
 
 // A block-wide sum: the return value is the sum over the threads before this one, `total` that over all.
-// Orders no memory. Reports a second use of the storage without a barrier between the two.
+// Orders memory as a barrier does. Reports a second use of the storage without a barrier between the two.
 std::uint64_t block_sum(const void* storage, std::size_t storage_bytes, std::uint64_t value, std::uint64_t& total,
                         site where);
 
