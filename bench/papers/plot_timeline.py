@@ -47,8 +47,8 @@ def read(path):
 
 
 def policies(rows):
-    """Name -> figures, without those that have none."""
-    return {row["policy"]: row for row in rows if row["missing"] is None}
+    """Name -> figures."""
+    return {row["policy"]: row for row in rows}
 
 
 def setting(run):
@@ -74,8 +74,6 @@ def glance(run):
         for y, network in enumerate(run["networks"]):
             of = policies(network["mean"])
             for policy, (colour, marker) in AT_A_GLANCE.items():
-                if policy not in of:
-                    continue
                 ratios.append(of[policy][key] / of["keep"][key])
                 ax.plot(ratios[-1], y, marker=marker, color=colour, markersize=6, alpha=0.85, zorder=3)
         scale(ax.xaxis, [1, *ratios], always_log=True)
