@@ -9,7 +9,7 @@ option(TUCK_ALL_KERNELS "With TUCK_TESTS=kernels: all programs that run some, no
 # Examples are short, and their headers have tests of their own.
 set(tuck_no_memory cuda_types_test any_frame fused_relu inflate_batch small_tensors kv_cache evicting_pool swap_training kernels_test
                    native_test model_test peers_test points_test predict_test timeline_test
-                   golden_test swap_training_test tuner_test tuck_bench_test device_bench_test cli_test
+                   golden_test swap_training_test tuck_bench_test device_bench_test cli_test
                    guide_device_1 guide_device_2 guide_device_3 adding_a_codec cudasim_page)
 set(tuck_no_threads ${tuck_no_memory} core_test codec_test deflate_test chain_test quantize_test gpu_gzip_test
                     files_test)
@@ -20,12 +20,12 @@ if(NOT TUCK_LONG_TESTS)
   list(APPEND tuck_no_threads block_test gpu_gzip_device_test guide_device_4 kv_pool_test)
   set(tuck_no_full_sim block_test kernels_test)
 endif()
-set(tuck_no_kernels cuda_types_test native_test model_test peers_test points_test predict_test timeline_test tuner_test
+set(tuck_no_kernels cuda_types_test native_test model_test peers_test points_test predict_test timeline_test
                     core_test codec_test deflate_test chain_test quantize_test frame_test files_test)
 # Of what runs kernels, enough to run each template; compiling the rest by nvcc takes most of an hour.
 set(tuck_few_kernels device_functions_test kernels_test nvrtc_test fused_relu small_tensors thrust_vectors)
 # Compilers, measurements and what takes long.
-set(tuck_no_quick cuda_types_test native_test peers_test points_test predict_test timeline_test tuner_test tuck_bench_test
+set(tuck_no_quick cuda_types_test native_test peers_test points_test predict_test timeline_test tuck_bench_test
                   device_bench_test kernels_test block_test cudasim_test swap_training swap_training_test inflate_batch
                   kv_cache torch_allocator_test guide_device_1 guide_device_2 guide_device_3)
 

@@ -12,10 +12,13 @@ namespace {
 
 class tuck_coder final : public timed_coder {
  public:
-  tuck_coder(std::unique_ptr<tools::chosen_device_codec> codec, const coder_request& request)
-      : timed_coder(request.raw_bytes, codec->max_frame_bytes(values_of(request))),
+  tuck_coder(std::unique_ptr<tools::chosen_device_codec> codec, const coder_request& request,
+             const frame_options& options, const coder_way& way)
+      : timed_coder(request.raw_bytes, codec->max_frame_bytes(values_of(request), options)),
         codec_(std::move(codec)),
-        scratch_(codec_->scratch_bytes(values_of(request))),
+        options_(options),
+        how_{.max_blocks = way.blocks * static_cast<unsigned>(device_attribute(cudaDevAttrMultiProcessorCount))},
+        scratch_(codec_->scratch_bytes(values_of(request), options)),
         outcome_(sizeof(outcome)) {
     require(initialize(scratch_.scratch(), stream()));
     forget_outcome();
@@ -25,12 +28,13 @@ class tuck_coder final : public timed_coder {
 
  private:
   void launch_encode(uint32_t i) override {
-    require(codec_->encode(tensor(i), result(i), scratch_.scratch(), written(), stream()));
+    require(codec_->encode(tensor(i), result(i), scratch_.scratch(), written(), stream(), options_, how_));
   }
   uint64_t finish_encode() override { return frame_bytes_ = finish(); }
 
   void launch_decode(uint32_t i) override {
-    require(codec_->decode(result(i).subspan(0, frame_bytes_), tensor(i), scratch_.scratch(), written(), stream()));
+    require(
+        codec_->decode(result(i).subspan(0, frame_bytes_), tensor(i), scratch_.scratch(), written(), stream(), how_));
   }
   void finish_decode() override { finish(); }
 
@@ -48,18 +52,22 @@ class tuck_coder final : public timed_coder {
   void forget_outcome() const { require(cudaMemsetAsync(written(), 0xff, sizeof(outcome), stream())); }
 
   std::unique_ptr<tools::chosen_device_codec> codec_;
+  frame_options options_;
+  launch_options how_;
   tools::device_memory scratch_, outcome_;
   uint64_t frame_bytes_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<device_coder> make_device_coder(const std::string& codec, const coder_request& request) {
+std::unique_ptr<device_coder> make_device_coder(const std::string& codec, const coder_request& request,
+                                                const coder_way& way) {
   auto chosen = tools::choose_device_codec({codec, error_bound::absolute(request.tolerance)}, request.type);
   if (chosen == nullptr) return nullptr;
-  if (chosen->max_frame_bytes(tuck_coder::values_of(request)) == 0)
-    throw std::runtime_error(codec + " has no frame of that size and tolerance");
-  return std::make_unique<tuck_coder>(std::move(chosen), request);
+  const frame_options options{.chunk_values = static_cast<uint32_t>(way.chunk_bytes / size_of(request.type))};
+  if (chosen->max_frame_bytes(tuck_coder::values_of(request), options) == 0)
+    throw std::runtime_error(codec + " has no frame of that size, tolerance and chunk");
+  return std::make_unique<tuck_coder>(std::move(chosen), request, options, way);
 }
 
 device_cost copy_on_device([[maybe_unused]] uint64_t raw_bytes, [[maybe_unused]] const run_limits& limits) {

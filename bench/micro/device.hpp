@@ -55,7 +55,8 @@ class device_coder {
 };
 
 // One of tuck's, by its name in the program `tuck`: null where there is none for that type. tolerance is absolute.
-std::unique_ptr<device_coder> make_device_coder(const std::string& codec, const coder_request& request);
+std::unique_ptr<device_coder> make_device_coder(const std::string& codec, const coder_request& request,
+                                                const coder_way& way = {});
 
 struct device_peer {
   std::string name;     // "nvcomp-lz4", "cub-select"

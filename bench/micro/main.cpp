@@ -48,8 +48,8 @@ struct options {
   std::optional<std::string> recordings;
   std::vector<std::string> coders, types, patterns, sizes;
   std::vector<double> sparsities;
-  std::vector<unsigned> threads;
-  std::vector<std::string> levels;
+  std::vector<unsigned> threads, blocks;
+  std::vector<std::string> levels, chunks;
   model_request model;
 };
 
@@ -75,6 +75,9 @@ void add_options(CLI::App& app, options& o) {
            "N,...")
       ->check(CLI::Range(0, 1024).description(""));
   add_list(app, "--cpu", o.levels, "Vectors of tuck's codecs on the host: baseline, avx2, avx512", "LEVEL,...");
+  add_list(app, "--blocks", o.blocks, "On a device: blocks of tuck's kernels on each multiprocessor, at most", "N,...")
+      ->check(CLI::Range(1, 32).description(""));
+  add_list(app, "--chunk", o.chunks, "On a device: values of a chunk of tuck's codecs; 16KiB", "SIZE,...");
   app.add_option("--data", o.recordings, "Recorded tensors: a .npy file, or a directory of them")->type_name("PATH");
   app.add_option("--peer-chunk", o.peer_chunk, "What peers with chunks code on its own")
       ->capture_default_str()
@@ -149,7 +152,7 @@ selection selected(const options& o, const std::vector<entry>& coders) {
 }
 
 // Throws CLI::ValidationError.
-std::vector<host_way> wanted_ways(const options& o) {
+std::vector<coder_way> wanted_ways(const options& o) {
   using tuck::cpu_level;
   std::vector<std::optional<cpu_level>> levels;
   for (const std::string& text : o.levels) {
@@ -159,9 +162,28 @@ std::vector<host_way> wanted_ways(const options& o) {
       throw CLI::ValidationError("--cpu", text + " is none of baseline, avx2, avx512, or this CPU has it not");
   }
   if (levels.empty()) levels.emplace_back();
-  std::vector<host_way> ways;
+  std::vector<coder_way> ways;
   for (const auto& level : levels)
     for (const unsigned threads : o.threads.empty() ? std::vector{1u} : o.threads) ways.push_back({threads, level});
+  return ways;
+}
+
+// Throws CLI::ValidationError.
+std::vector<coder_way> wanted_launches(const options& o) {
+  if (o.where == "host" && !(o.blocks.empty() && o.chunks.empty()))
+    throw CLI::ValidationError(o.blocks.empty() ? "--chunk" : "--blocks", "needs a device");
+  std::vector<uint32_t> chunks;
+  for (const std::string& text : o.chunks) {
+    const auto size = size_of_name(text);
+    if (!size || *size % 256 != 0 || *size > tuck::tools::most_device_chunk_bytes)
+      throw CLI::ValidationError("--chunk", text + " is no multiple of 256 bytes, at most 16KiB");
+    chunks.push_back(static_cast<uint32_t>(*size));
+  }
+  if (chunks.empty()) chunks.push_back(0);
+  std::vector<coder_way> ways;
+  for (const uint32_t chunk_bytes : chunks)
+    for (const unsigned blocks : o.blocks.empty() ? std::vector{0u} : o.blocks)
+      ways.push_back({.blocks = blocks, .chunk_bytes = chunk_bytes});
   return ways;
 }
 
@@ -207,7 +229,7 @@ std::vector<point> wanted_points(const options& o) {
   all.insert(all.end(), on_device.begin(), on_device.end());
   const selection wanted = selected(o, all);
   auto points = in_ways(points_of(wanted, on_host, place::host), wanted_ways(o));
-  const auto more = points_of(wanted, on_device, device);
+  const auto more = in_ways(points_of(wanted, on_device, device), wanted_launches(o));
   points.insert(points.end(), more.begin(), more.end());
   for (const std::string& line : left_out(wanted, all))
     std::fprintf(stderr, "tuck-bench: left out: %s\n", line.c_str());

@@ -142,7 +142,7 @@ std::optional<dtype> type_of_name(std::string_view text) {
 }
 
 std::string row_name(const std::string& operation, const std::string& coder, const tensor_request& t, place where,
-                     const host_way& way) {
+                     const coder_way& way) {
   char sparsity[32] = "s:any";
   if (has_sparsity(t.of))  // two digits, and as many more as tell it from others
     for (int digits = 2; digits <= 9; ++digits) {
@@ -151,15 +151,17 @@ std::string row_name(const std::string& operation, const std::string& coder, con
     }
   return operation + "/" + coder + "/" + tuck::name(t.type) + "/" + sparsity + "/" + name(t.of) + "/" +
          size_name(t.raw_bytes) + "/" + name(where) + (way.level ? std::string("/") + name(*way.level) : "") +
-         (way.threads != 1 ? "/threads:" + std::to_string(way.threads) : "");
+         (way.threads != 1 ? "/threads:" + std::to_string(way.threads) : "") +
+         (way.blocks != 0 ? "/blocks:" + std::to_string(way.blocks) : "") +
+         (way.chunk_bytes != 0 ? "/chunk:" + size_name(way.chunk_bytes) : "");
 }
 
-std::vector<point> in_ways(const std::vector<point>& points, const std::vector<host_way>& ways) {
+std::vector<point> in_ways(const std::vector<point>& points, const std::vector<coder_way>& ways) {
   std::vector<point> all;
-  for (const host_way& way : ways)
+  for (const coder_way& way : ways)
     for (const point& p : points) {
-      const bool ours = p.where == place::host && !p.coder.peer && p.coder.name != "memcpy";
-      if (ours || way == ways.front()) all.push_back({p.coder, p.tensor, p.where, ours ? way : host_way{}});
+      const bool ours = !p.coder.peer && p.coder.name != "memcpy" && p.coder.name != "copy";
+      if (ours || way == ways.front()) all.push_back({p.coder, p.tensor, p.where, ours ? way : coder_way{}});
     }
   const auto key = [](const point& p) {
     return std::tuple(p.tensor.raw_bytes, p.tensor.type, p.tensor.of, p.tensor.sparsity);

@@ -27,25 +27,27 @@ struct entry {
   std::function<bool(dtype)> takes;
 };
 
-// How tuck's codecs run on the host. Threads: 0 is one a core. No level: that of the process.
-struct host_way {
+// How tuck's codecs run. On the host: threads, 0 is one a core; vectors, by default those of the process. On a device:
+// blocks that a launch has on each multiprocessor at most, 0 is as many as fit; bytes of a chunk's values, 0 is 16 KiB.
+struct coder_way {
   unsigned threads = 1;
   std::optional<cpu_level> level = {};
+  uint32_t blocks = 0, chunk_bytes = 0;
 
-  friend bool operator==(const host_way&, const host_way&) = default;
+  friend bool operator==(const coder_way&, const coder_way&) = default;
 };
 
 struct point {
   entry coder;
   tensor_request tensor;
   place where;
-  host_way way = {};
+  coder_way way = {};
 };
 
 // "encode/zvc/f32/s:0.90/clustered/64MiB/host"; recordings and fields have the sparsity that they have. What is not
-// usual of the way comes behind: "/avx2/threads:2".
+// usual of the way comes behind: "/avx2/threads:2", "/blocks:4/chunk:8KiB".
 std::string row_name(const std::string& operation, const std::string& coder, const tensor_request& tensor, place where,
-                     const host_way& way = {});
+                     const coder_way& way = {});
 
 std::string size_name(uint64_t bytes);                        // "64MiB", "4KiB", "100B"
 std::optional<uint64_t> size_of_name(std::string_view text);  // also plain numbers of bytes
@@ -71,8 +73,8 @@ std::vector<point> points_of(const selection& wanted, const std::vector<entry>& 
 // no tensor of it, and sizes without a value of it.
 std::vector<std::string> left_out(const selection& wanted, const std::vector<entry>& coders);
 
-// These points, those of tuck's codecs on the host once for each of the ways.
-std::vector<point> in_ways(const std::vector<point>& points, const std::vector<host_way>& ways);
+// These points, those of tuck's codecs once for each of the ways.
+std::vector<point> in_ways(const std::vector<point>& points, const std::vector<coder_way>& ways);
 
 // Of the standard extent and of the quick one: where the axes cross.
 uint64_t default_size(selection::extent how_much, place where) noexcept;

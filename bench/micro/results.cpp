@@ -45,6 +45,8 @@ nlohmann::ordered_json as_json(const nlohmann::ordered_json& environment, const 
       one["threads"] = r.way.threads;
       if (r.way.level) one["cpu_level"] = name(*r.way.level);
     }
+    if (r.way.blocks != 0) one["blocks"] = r.way.blocks;
+    if (r.way.chunk_bytes != 0) one["chunk_bytes"] = r.way.chunk_bytes;
     add_counts(one, r, gpus);
     if (r.predicted.made()) one["model"] = prediction_json(r);
     list.push_back(one);

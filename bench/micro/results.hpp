@@ -28,7 +28,7 @@ struct row {
   tensor_request tensor{};
   double sparsity = 0;  // as it came out
   place where = place::host;
-  host_way way = {};
+  coder_way way = {};
   uint64_t encoded_bytes = 0;
   statistics time;         // seconds; no runs where there is no clock worth reading
   double of_copy = 0;      // R: median time of a copy, run in turn, / median time

@@ -144,7 +144,7 @@ void runner::prepare(const point& p) {
     const coder_request request{tensor.type, tensor.raw_bytes, peer_chunk_bytes_, tolerance_};
     if (p.where != place::host) {
       const device_peer* const found = device_peer_of(p.coder.name);
-      device_ = found != nullptr ? found->make(request) : make_device_coder(p.coder.name, request);
+      device_ = found != nullptr ? found->make(request) : make_device_coder(p.coder.name, request, p.way);
       if (device_ == nullptr) throw std::runtime_error(p.coder.name + ": not for " + tuck::name(request.type));
     } else if (const peer* found = host_peer(p.coder.name); found != nullptr) {
       host_ = found->make(request);

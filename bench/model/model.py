@@ -23,14 +23,18 @@ PROFILED = [["--codec", "quantize,zvc+rle+huffman,deflate", "--size", "256MiB", 
 KEPT = ("operation", "codec", "type", "pattern", "sparsity", "raw_bytes", "ratio")
 
 
+def stop(reason):
+    sys.exit(f"{Path(sys.argv[0]).name}: {reason}")
+
+
 def run(*command):
     print("+", *command, file=sys.stderr, flush=True)
     try:
         ran = subprocess.run([str(word) for word in command])
     except OSError as wrong:
-        sys.exit(f"model.py: {command[0]} cannot be run: {wrong}")
+        stop(f"{command[0]} cannot be run: {wrong}")
     if ran.returncode != 0:
-        sys.exit(f"model.py: {command[0]} ended with {ran.returncode}")
+        stop(f"{command[0]} ended with {ran.returncode}")
 
 
 def predicted(bench, options):
@@ -39,19 +43,29 @@ def predicted(bench, options):
         out = Path(folder) / "rows.json"
         run(bench, "--where", "model", "--no-peers", "--out", out, *options)
         if not out.exists():
-            sys.exit(f"model.py: {bench} wrote no rows")
+            stop(f"{bench} wrote no rows")
         return json.loads(out.read_text())
 
 
-def read(path):
+def read(path, schema, field):
+    """A file of that schema, whose rows have that field."""
     try:
         file = json.loads(path.read_text())
     except (OSError, ValueError) as wrong:
-        sys.exit(f"model.py: {path} cannot be read: {wrong}")
-    if not isinstance(file, dict) or file.get("schema") != "tuck-model/1" or not isinstance(file.get("rows"), list) or \
-            any("model" not in row for row in file["rows"]):
-        sys.exit(f"model.py: {path} is no file of model.py")
+        stop(f"{path} cannot be read: {wrong}")
+    if not isinstance(file, dict) or file.get("schema") != schema or not isinstance(file.get("rows"), list) or \
+            any(field not in row for row in file["rows"]):
+        stop(f"{path} is no file of {Path(sys.argv[0]).name}")
     return file
+
+
+def write(path, file):
+    """A line a row. The file is written entirely or not at all."""
+    fresh = path.with_suffix(".fresh")
+    rows = ",\n".join(json.dumps(row) for row in file["rows"])
+    head = json.dumps({name: value for name, value in file.items() if name != "rows"})
+    fresh.write_text(f'{head[:-1]},\n"rows": [\n{rows}\n]}}\n')
+    fresh.replace(path)
 
 
 def short(row):
@@ -87,33 +101,31 @@ def main_waits(waits):
 
 
 def predict(bench, out):
-    if not out.parent.is_dir():  # before minutes of work
-        sys.exit(f"model.py: {out.parent} is no folder")
-    if out.exists():
-        read(out)  # no other file is overwritten
     file = {"schema": "tuck-model/1", "commit": None, "rows": []}
     for options in PREDICTED:
         found = predicted(bench, options)
         file["commit"] = found["environment"]["commit"]
         file["rows"] += [short(row) for row in found["rows"]]
-        fresh = out.with_suffix(".fresh")
-        fresh.write_text(json.dumps(file, indent=1) + "\n")
-        fresh.replace(out)
+        write(out, file)
     print(table(file["rows"]))
     for options in PROFILED:
         run(bench, "--where", "model", "--no-peers", "--profile", *options)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(about, schema, field, predict, table):
+    """predict(bench, out) writes a file that read(path, schema, field) takes; table(rows) is what is printed of it."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", metavar="BENCH|FILE", type=Path)
     parser.add_argument("--out", metavar="FILE", type=Path)
     given = parser.parse_args()
-    if given.out:
-        predict(given.what, given.out)
-    else:
-        print(table(read(given.what)["rows"]))
+    if not given.out:
+        return print(table(read(given.what, schema, field)["rows"]))
+    if not given.out.parent.is_dir():  # before minutes of work
+        stop(f"{given.out.parent} is no folder")
+    if given.out.exists():
+        read(given.out, schema, field)  # no other file is overwritten
+    predict(given.what, given.out)
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, "tuck-model/1", "model", predict, table)

@@ -6,7 +6,6 @@ with 2 if it cannot read or write a file.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,8 +19,8 @@ except ImportError as error:
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # bench/plotting
 from plotting.page import FONT, GREY, INK, LEFT, LOOK, page, panel, place_legend, scale
+from plotting.results import BadFile, content_of
 
-SCHEMA = "tuck-timeline/1"
 # Of the policies, those that are drawn together.
 AT_A_GLANCE = {
     "vDNN all": ("#000000", "s"), "vDNN++": (GREY, "D"), "cDMA": ("#0072B2", "o"), "cDMA engine": ("#56B4E9", "v"),
@@ -31,24 +30,9 @@ AT_A_GLANCE = {
 OVER_EPOCHS = ("cDMA", "cDMA engine", "CSWAP", "CSWAP+ lossy")
 
 
-class BadFile(Exception):
-    """What is wrong with a file."""
-
-
-def read(path):
-    try:
-        run = json.loads(Path(path).read_text())
-    except (OSError, ValueError) as error:
-        raise BadFile(f"cannot be read: {error}") from error
-    schema = run.get("schema") if isinstance(run, dict) else None
-    if schema != SCHEMA:
-        raise BadFile(f"its schema is {schema or 'missing'} instead of {SCHEMA}")
-    return run
-
-
 def policies(rows):
-    """Name -> figures, without those that have none."""
-    return {row["policy"]: row for row in rows if row["missing"] is None}
+    """Name -> figures."""
+    return {row["policy"]: row for row in rows}
 
 
 def setting(run):
@@ -74,8 +58,6 @@ def glance(run):
         for y, network in enumerate(run["networks"]):
             of = policies(network["mean"])
             for policy, (colour, marker) in AT_A_GLANCE.items():
-                if policy not in of:
-                    continue
                 ratios.append(of[policy][key] / of["keep"][key])
                 ax.plot(ratios[-1], y, marker=marker, color=colour, markersize=6, alpha=0.85, zorder=3)
         scale(ax.xaxis, [1, *ratios], always_log=True)
@@ -118,7 +100,7 @@ def main():
     options = parser.parse_args()
     matplotlib.rcParams.update(LOOK)
     try:
-        run = read(options.run)
+        run = content_of(options.run, "tuck-timeline/1")
         pictures = {"glance": glance(run), "epochs": epochs(run)}
         options.out.mkdir(parents=True, exist_ok=True)
         for name, fig in pictures.items():

@@ -105,17 +105,23 @@ def of_check(content):
             "rows": figures.get("sweep", []) + peers}  # fmt: skip
 
 
-def read(path):
-    """Environment and rows of a file of schema tuck-bench/1, or of gpu_check."""
+def content_of(path, *schemas):
+    """The object in a JSON file of one of these schemas."""
     try:
         content = json.loads(Path(path).read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise BadFile(getattr(error, "strerror", None) or f"no JSON: {error}") from error
     schema = content.get("schema") if isinstance(content, dict) else None
-    if schema == "tuck-gpu-check/1":
+    if schema not in schemas:
+        raise BadFile(f"its schema is {json.dumps(schema)[:40]}, not \"{schemas[0]}\"")
+    return content
+
+
+def read(path):
+    """Environment and rows of a file of schema tuck-bench/1, or of gpu_check."""
+    content = content_of(path, "tuck-bench/1", "tuck-gpu-check/1")
+    if content["schema"] == "tuck-gpu-check/1":
         content = of_check(content)
-    elif schema != "tuck-bench/1":
-        raise BadFile(f"its schema is {json.dumps(schema)[:40]}, not \"tuck-bench/1\"")
     environment, rows = content.get("environment"), content.get("rows")
     if not isinstance(environment, dict) or not isinstance(rows, list):
         raise BadFile("it lacks an environment or rows")

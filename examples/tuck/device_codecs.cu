@@ -28,12 +28,12 @@ template <codec C> class chosen_on_device final : public chosen_device_codec {
     return tuck::scratch_bytes(codec_, count, typed(options));
   }
   result encode(const_bytes values, bytes frame, scratch_span scratch, outcome* written, cudaStream_t stream,
-                const frame_options& options) const override {
-    return tuck::encode(codec_, elements(values), frame, scratch, written, stream, typed(options));
+                const frame_options& options, const launch_options& how) const override {
+    return tuck::encode(codec_, elements(values), frame, scratch, written, stream, typed(options), how);
   }
-  result decode(const_bytes frame, bytes values, scratch_span scratch, outcome* restored,
-                cudaStream_t stream) const override {
-    return tuck::decode(codec_, frame, elements(values), scratch, restored, stream);
+  result decode(const_bytes frame, bytes values, scratch_span scratch, outcome* restored, cudaStream_t stream,
+                const launch_options& how) const override {
+    return tuck::decode(codec_, frame, elements(values), scratch, restored, stream, 0, how);
   }
   result encode_delta(const_bytes values, const_bytes base, bytes frame, scratch_span scratch, outcome* written,
                       cudaStream_t stream, const frame_options& options) const override {

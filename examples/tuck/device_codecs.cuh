@@ -23,9 +23,9 @@ class chosen_device_codec {
 
   // Tensors consist of whole elements.
   virtual result encode(const_bytes values, bytes frame, scratch_span scratch, outcome* written, cudaStream_t stream,
-                        const frame_options& options = {}) const = 0;
-  virtual result decode(const_bytes frame, bytes values, scratch_span scratch, outcome* restored,
-                        cudaStream_t stream) const = 0;
+                        const frame_options& options = {}, const launch_options& how = {}) const = 0;
+  virtual result decode(const_bytes frame, bytes values, scratch_span scratch, outcome* restored, cudaStream_t stream,
+                        const launch_options& how = {}) const = 0;
 
   // The same for deltas. `values` may be the base. Return codec_mismatch for other codecs than device_delta_codecs.
   virtual result encode_delta(const_bytes values, const_bytes base, bytes frame, scratch_span scratch, outcome* written,

@@ -39,6 +39,9 @@ TEST(points, have_names_that_say_all) {
             "decode/zlib-6/bf16/s:any/recorded/100B/gpu");
   EXPECT_EQ(row_name("encode", "zvc", {dtype::f32, pattern::iid, .5, 4096}, place::host, {2, cpu_level::avx2}),
             "encode/zvc/f32/s:0.50/iid/4KiB/host/avx2/threads:2");
+  EXPECT_EQ(
+      row_name("encode", "zvc", {dtype::f32, pattern::iid, .5, 4096}, place::gpu, {.blocks = 4, .chunk_bytes = 8192}),
+      "encode/zvc/f32/s:0.50/iid/4KiB/gpu/blocks:4/chunk:8KiB");
 }
 
 TEST(points, of_our_codecs_come_in_each_way) {

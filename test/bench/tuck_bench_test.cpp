@@ -242,6 +242,16 @@ TEST_F(tuck_bench, counts_traffic_on_the_device) {
   // The engine sees all that a kernel reads, its arguments and the header again and again too.
   for (const json& row : file.at("rows"))
     EXPECT_NEAR(row.at("moved_per_byte"), 1.53, row.at("where") == "ptx" ? .4 : .1);
+
+  ASSERT_EQ(run("--where device --codec zvc --size 16KiB --type f32 --blocks 1,2 --chunk 1KiB,16KiB --no-peers --out " +
+                path("device.json")),
+            0)
+      << output_;
+  const json tuned = results("device.json").at("rows");
+  ASSERT_EQ(tuned.size(), 8u);
+  EXPECT_EQ(tuned[0].at("blocks"), 1);
+  EXPECT_EQ(tuned[0].at("chunk_bytes"), 1024);
+  EXPECT_GT(tuned[0].at("encoded_bytes"), tuned[7].at("encoded_bytes"));  // more entries of the directory
 }
 
 // In the build whose kernels are counted; others say why they cannot.
@@ -345,6 +355,9 @@ TEST_F(tuck_bench, refuses_what_it_does_not_know_and_writes_nothing) {
   refused("--quick --full", "--full");
   refused("--frobnicate", "--frobnicate");
   for (const char* size : {"7B", "32MiB", "a"}) refused(std::string("--peer-chunk ") + size, "--peer-chunk");
+  for (const char* size : {"100B", "32KiB", "a"}) refused(std::string("--chunk ") + size, "--chunk");
+  refused("--blocks 0", "--blocks");
+  refused("--where host --blocks 2", "--blocks");
   refused("--codec quantize --type u8", "quantize");
   refused("--where host --gpu h100", "--where model");
   refused("--where host --what-if dram=0", "--where model");

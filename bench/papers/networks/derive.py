@@ -1,16 +1,13 @@
 #!/usr/bin/env python3
-"""Derives the layer tables of this folder from the published architectures: derive.py [--check].
+"""Derives the layer tables of this folder from the published architectures: one JSON a network, beside this file.
 
-Writes one JSON a network, beside this file; with --check it writes nothing and exits with 1 where a file differs from
-what would be written. ../README.md says what a row means. Standard library only.
+../README.md says what a row means. Standard library only.
 """
 
 import json
 import math
-import sys
 from pathlib import Path
 
-sys.dont_write_bytecode = True  # no __pycache__ among the sources
 FOLDER = Path(__file__).parent
 
 
@@ -276,19 +273,6 @@ def text(network):
     return "{" + "\n".join(lines) + f'\n"layers": [\n{rows}\n]}}\n'
 
 
-def main():
-    if sys.argv[1:] not in ([], ["--check"]):
-        raise SystemExit(__doc__.splitlines()[0])
-    differs = False
-    for name, network in networks().items():
-        path, derived = FOLDER / f"{name}.json", text(network)
-        if not sys.argv[1:]:
-            path.write_text(derived)
-        elif not path.exists() or path.read_text() != derived:
-            print(f"{path.name} is not what derive.py makes")
-            differs = True
-    sys.exit(differs)
-
-
 if __name__ == "__main__":
-    main()
+    for name, network in networks().items():
+        (FOLDER / f"{name}.json").write_text(text(network))

@@ -2,6 +2,7 @@
 #include "bench/papers/predict/check.hpp"
 #include "bench/papers/predict/predictor_file.hpp"
 #include "bench/papers/table.hpp"
+#include "bench/support/json_file.hpp"
 #include "bench/support/number_option.hpp"
 #include "bench/support/program.hpp"
 
@@ -46,18 +47,18 @@ void fit_to(const std::vector<std::string>& in, const std::string& out) {
               file.codecs.size(), found.all.size(), out.c_str(), kinds.size() - file.codecs.size());
 }
 
-void check_on(const std::vector<std::string>& in, const check_options& options, bool as_text) {
+void check_on(const std::vector<std::string>& in, const check_options& options, const std::string& json) {
   const measurements found = read_results(in);
   const ordered_json report = check(found.all, options);
   if (report.at("codecs").empty()) throw file_error(in.front(), "too few points to hold some out");
-  if (!as_text) {
+  if (!json.empty()) {
     ordered_json file{{"schema", "tuck-predictor-check/1"},
                       {"environment", found.environment},
                       {"hold_out", options.hold_out},
                       {"seed", options.seed},
                       {"splits", options.splits}};
     file.update(report);
-    return static_cast<void>(std::puts(file.dump(1).c_str()));
+    write_json(json, file);
   }
   std::puts("Errors, %: median, 90 % below; within two deviations; refused");
   print_table(report.at("codecs"), about({{"points", "/points"},
@@ -91,7 +92,6 @@ int main(int argc, char** argv) {
   std::vector<std::string> in;
   std::string file;
   check_options options;
-  bool json = false;
   const auto add_results = [&](CLI::App& to) {
     to.add_option("RESULTS.json", in, "What tuck-bench --out wrote, of one machine")->required();
   };
@@ -105,15 +105,6 @@ int main(int argc, char** argv) {
 
   CLI::App& to_check = *program.add_subcommand("check", "Fit on some (size, sparsity) points and predict the others");
   add_results(to_check);
-  to_check.add_option("--hold-out", options.hold_out, "The share of the points that are predicted")
-      ->check(number(1e-6, 1 - 1e-6, "between 0 and 1"))
-      ->capture_default_str()
-      ->type_name("SHARE");
-  to_check.add_option("--seed", options.seed, "Of the first choice of points")->capture_default_str()->type_name("N");
-  to_check.add_option("--splits", options.splits, "So many choices, all counted together")
-      ->check(CLI::Range(1, 10000).description(""))
-      ->capture_default_str()
-      ->type_name("N");
   to_check
       .add_option("--link", options.gb_per_s,
                   "Rates of links, GB/s each way; 0.1,0.3,1,1.25,3,6,12 on a host and 12.8,25.6,32,64 else")
@@ -121,8 +112,8 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false)
       ->check(number(1e-3, 1e5, "a rate in GB/s, from 0.001 to 100000"))
       ->type_name("GB/s");
-  to_check.add_flag("--json", json, "For programs: one JSON object");
-  to_check.callback([&] { check_on(in, options, !json); });
+  to_check.add_option("--json", file, "The same and more for programs; replaced when complete")->type_name("FILE.json");
+  to_check.callback([&] { check_on(in, options, file); });
 
   return run_program(program, argc, argv);
 }

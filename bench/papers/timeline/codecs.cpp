@@ -116,7 +116,8 @@ codec_models predicted_codecs(const std::string& path) {
       return codec_estimate{e.ratio.value, e.encode.value, e.decode.value, f.of.lossy};
     };
   }
-  if (!found.contains("zvc")) throw tools::file_error(path, "no zvc of clustered f32 on a GPU is in it");
+  for (const std::string& codec : wanted)
+    if (!found.contains(codec)) throw tools::file_error(path, "no " + codec + " of clustered f32 on a GPU is in it");
   return found;
 }
 

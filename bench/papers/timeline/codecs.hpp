@@ -28,7 +28,7 @@ std::map<std::string, counted_codec> read_counts(const std::string& path);
 codec_models counted_codecs(const machine& on, const std::map<std::string, counted_codec>& counted,
                             const std::vector<measurement>& measured, const std::string& path);
 
-// Of the predictors of a GPU for clustered f32. Throws tools::file_error, where ZVC has none too.
+// Of the predictors of a GPU for clustered f32. Throws tools::file_error, where one of the four codecs has none too.
 codec_models predicted_codecs(const std::string& path);
 
 // All times so many times as long.

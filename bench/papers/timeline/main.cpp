@@ -17,15 +17,15 @@ namespace {
 using namespace tuck::bench;
 
 const std::string tables = TUCK_BENCH_FOLDER "/papers/networks", results = TUCK_BENCH_FOLDER "/results";
+// What tuck-bench measured on a host: ratios, and vDNN++'s codec.
+const std::string ratios = results + "/xeon-2026-11-22.json", host = results + "/xeon-64MiB-2026-11-22.json";
 
 struct options {
   std::vector<std::string> networks;
   std::string gpu = "V100-SXM2", link = "PCIe 3 x16";
   uint64_t batch = 0;
-  std::vector<double> epochs;
-  double memory_gb = 0, slower = 1;
-  std::string codecs, counts = results + "/ptx-counts.json", ratios = results + "/xeon-2026-11-22.json",
-                      host = results + "/xeon-64MiB-2026-11-22.json";
+  double slower = 1;
+  std::string codecs, counts = results + "/ptx-counts.json";
   std::string json;
   bool check = false;
 };
@@ -40,22 +40,12 @@ std::string path_of(const std::string& network) {
 
 setting setting_of(const options& o, const std::string& gpu) {
   setting in{.on = read_machine(TUCK_BENCH_FOLDER "/support/gpus.json", gpu, o.link),
-             .host = host_zvc(read_results({o.host}).all, o.host),
-             .zeros = read_zeros(tables + "/sparsity.json"),
-             .memory = 1e9 * o.memory_gb};
-  in.codecs = o.codecs.empty() ? counted_codecs(in.on, read_counts(o.counts), read_results({o.ratios}).all, o.ratios)
+             .host = host_zvc(read_results({host}).all, host),
+             .zeros = read_zeros(tables + "/sparsity.json")};
+  in.codecs = o.codecs.empty() ? counted_codecs(in.on, read_counts(o.counts), read_results({ratios}).all, ratios)
                                : predicted_codecs(o.codecs);
   in.codecs = slower(std::move(in.codecs), o.slower);
   return in;
-}
-
-std::string span_of(const std::vector<double>& epochs) {
-  char text[96];
-  if (epochs.size() == 1)
-    std::snprintf(text, sizeof text, "epoch %g", epochs.front());
-  else
-    std::snprintf(text, sizeof text, "mean of epochs %g to %g", epochs.front(), epochs.back());
-  return text;
 }
 
 void print_setting(const options& o, const setting& in) {
@@ -72,9 +62,10 @@ void print_setting(const options& o, const setting& in) {
   std::puts("vDNN++'s codec: one host thread, measured. Peaks are without weights and workspace.\n");
 }
 
-void print(const network_outcome& n, const std::string& when) {
-  std::printf("%s, batch %llu, %s; %.0f %% of what is kept is dense. ms and GB\n", n.name.c_str(),
-              static_cast<unsigned long long>(n.batch), when.c_str(), 100 * n.dense_share);
+void print(const network_outcome& n) {
+  std::printf("%s, batch %llu, mean of epochs %g to %g; %.0f %% of what is kept is dense. ms and GB\n", n.name.c_str(),
+              static_cast<unsigned long long>(n.batch), n.epochs.front().epoch, n.epochs.back().epoch,
+              100 * n.dense_share);
   print_table(as_json(n.mean), {{"", "/policy"},
                                 {"iteration", "/iteration", 1, 1e3},
                                 {"x keep", "/over_keep", 2},
@@ -86,57 +77,32 @@ void print(const network_outcome& n, const std::string& when) {
                                 {"ratio", "/ratio", 2},
                                 {"device", "/device_peak", 2, 1e-9},
                                 {"host", "/host_peak", 2, 1e-9}});
-  for (const outcome& one : n.mean)
-    if (!one.missing.empty()) std::printf("  %s: %s\n", one.policy.c_str(), one.missing.c_str());
-  std::puts("");
-}
-
-// On lines of at most 100 columns.
-void print_wrapped(const std::string& first, std::string text) {
-  size_t room = 98 - first.size();
-  const std::string indent(first.size(), ' ');
-  std::printf("  %s", first.c_str());
-  while (text.size() > room) {
-    const size_t space = text.rfind(' ', room), cut = space == std::string::npos ? room : space;
-    std::printf("%s\n  %s", text.substr(0, cut).c_str(), indent.c_str());
-    text.erase(0, std::min(cut + 1, text.size()));
-  }
-  std::printf("%s\n", text.c_str());
-}
-
-void print_papers(const ordered_json& papers) {
-  std::puts("What THE PAPERS report of their GPUs and networks, and what this replay gives over the same link");
-  for (const ordered_json& c : papers) {
-    print_wrapped("", c.at("what"));
-    print_wrapped("  the paper's  ", c.at("paper"));
-    print_wrapped("  the replay   ", c.at("replay"));
-    if (c.at("why") != "") print_wrapped("  because      ", c.at("why"));
-  }
   std::puts("");
 }
 
 bool print_directions(const ordered_json& directions) {
-  std::puts("The papers' directions, for each network: on the mean and at each epoch");
+  std::puts("The papers' directions: do they hold for each network, on the mean and at each epoch?");
+  ordered_json rows = directions;
   bool all_hold = true;
-  for (const ordered_json& d : directions) {
+  for (ordered_json& d : rows) {
     const bool holds = d.at("holds");
-    print_wrapped(d.at("asked") == false ? "none   " : holds ? "holds  " : "FAILS  ", d.at("claim"));
-    print_wrapped("       ", d.at("by"));
-    for (const ordered_json& exception : d.at("exceptions")) print_wrapped("       ", exception);
+    d["verdict"] = d.at("least").is_null() ? "none" : holds ? "holds" : "FAILS";
     all_hold = all_hold && holds;
   }
+  print_table(rows, {{"", "/verdict"}, {"", "/claim"}, {"saves, %", "/least", 1}, {"to", "/most", 1}});
+  for (const ordered_json& d : directions)
+    for (const std::string exception : d.at("exceptions")) std::printf("  %s\n", exception.c_str());
   return all_hold;
 }
 
-ordered_json as_json(const options& o, const setting& in, const std::vector<double>& epochs,
-                     const std::vector<network_outcome>& all, const ordered_json& papers,
-                     const ordered_json& directions) {
+ordered_json as_json(const options& o, const setting& in, const std::vector<network_outcome>& all,
+                     const ordered_json& papers, const ordered_json& directions) {
   ordered_json to{{"schema", "tuck-timeline/1"},
                   {"gpu", o.gpu},
                   {"link", {{"name", o.link}, {"d2h", in.on.link.d2h}, {"h2d", in.on.link.h2d}}},
                   {"codecs", o.codecs.empty() ? "counts" : o.codecs},
                   {"slower", o.slower},
-                  {"mean_of", {epochs.front(), epochs.back()}},
+                  {"mean_of", {in.zeros.epochs.front(), in.zeros.epochs.back()}},
                   {"networks", ordered_json::array()},
                   {"papers", papers},
                   {"directions", directions}};
@@ -156,8 +122,6 @@ ordered_json as_json(const options& o, const setting& in, const std::vector<doub
 bool run(const options& o) {
   const setting in = setting_of(o, o.gpu), titan_x = setting_of(o, "Titan X (Maxwell)"),
                 v100 = setting_of(o, "V100-SXM2"), rtx_2080_ti = setting_of(o, "RTX 2080 Ti");
-  std::vector<double> epochs = o.epochs.empty() ? in.zeros.epochs : o.epochs;
-  std::sort(epochs.begin(), epochs.end());
   std::vector<network_table> networks;
   for (const std::string& name : o.networks.empty() ? all_networks : o.networks)
     networks.push_back(read_network(path_of(name)));
@@ -166,16 +130,25 @@ bool run(const options& o) {
   paper_outcomes of_papers;
   for (const network_table& network : networks) {
     const uint64_t batch = o.batch != 0 ? o.batch : usual_batch(network);
-    all.push_back(replay_all(network, batch, in, epochs));
-    of_papers.titan_x.push_back(replay_all(network, batch, titan_x, epochs));
-    of_papers.v100.push_back(replay_all(network, batch, v100, epochs));
-    of_papers.rtx_2080_ti.push_back(replay_all(network, batch, rtx_2080_ti, epochs));
-    if (!o.check) print(all.back(), span_of(epochs));
+    all.push_back(replay_all(network, batch, in));
+    of_papers.titan_x.push_back(replay_all(network, batch, titan_x));
+    of_papers.v100.push_back(replay_all(network, batch, v100));
+    of_papers.rtx_2080_ti.push_back(replay_all(network, batch, rtx_2080_ti));
+    if (!o.check) print(all.back());
   }
   const auto papers = beside_papers(of_papers);
   const auto directions = check_directions(all);
-  if (!o.json.empty()) write_json(o.json, as_json(o, in, epochs, all, papers, directions));
-  if (!o.check) print_papers(papers);
+  if (!o.json.empty()) write_json(o.json, as_json(o, in, all, papers, directions));
+  if (!o.check) {
+    std::puts("What the papers report of their GPUs and networks, and the replay over the same link");
+    print_table(papers, {{"", "/what"},
+                         {"GPU", "/gpu"},
+                         {"the paper", "/paper"},
+                         {"here", "/mean", 1},
+                         {"at most", "/most", 1},
+                         {"of", "/network"}});
+    std::puts("");
+  }
   return print_directions(directions) || !o.check;
 }
 
@@ -186,17 +159,6 @@ void add_options(CLI::App& program, options& o) {
   program.add_option("--batch", o.batch, "Images in an iteration; 128, and 1024 of images smaller than 64 x 64")
       ->check(CLI::Range(1, 1 << 20).description(""))
       ->type_name("N");
-  program
-      .add_option("--epoch", o.epochs, "Of the recorded training; the recorded ones, with the mean from first to last")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(number(0, 1000, "a number from 0 to 1000"))
-      ->type_name("E");
-  program
-      .add_option("--memory", o.memory_gb,
-                  "vDNN dynamic's budget, GB; the GPU's, less weights, their gradients and momentum")
-      ->check(number(1e-6, 1e6, "a number from 1e-6 to 1e6"))
-      ->type_name("GB");
   program.add_option("--codecs", o.codecs, "What bench_predict fit wrote of a GPU, instead of bounds")
       ->type_name("FILE.json");
   program.add_option("--counts", o.counts, "What tuck-bench --where ptx wrote, for bounds; the one in bench/results")
@@ -205,10 +167,6 @@ void add_options(CLI::App& program, options& o) {
       ->check(number(1e-3, 1e3, "a number from 0.001 to 1000"))
       ->capture_default_str()
       ->type_name("TIMES");
-  program.add_option("--ratios", o.ratios, "What tuck-bench wrote, for ratios; the one in bench/results")
-      ->type_name("FILE.json");
-  program.add_option("--host", o.host, "What tuck-bench wrote, for vDNN++'s codec; the one in bench/results")
-      ->type_name("FILE.json");
   program.add_option("--json", o.json, "All figures, for programs; replaced when complete")->type_name("FILE.json");
   program.add_flag("--check", o.check, "Only whether the papers' directions hold; exit code 1 where one does not");
 }

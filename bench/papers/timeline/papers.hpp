@@ -10,11 +10,12 @@ struct paper_outcomes {
   std::vector<network_outcome> titan_x = {}, v100 = {}, rtx_2080_ti = {};
 };
 
-// [{"what", "paper", "replay", "why": we differ}]
+// [{"what", "gpu", "paper": its figures, and of the replay's networks "mean", "most" and the "network" of the latter}].
+// The last two are numbers, in % unless "what" says otherwise; null where no network is asked.
 nlohmann::ordered_json beside_papers(const paper_outcomes& of);
 
-// [{"claim", "asked": is there a network that it is about?, "holds", "by": how much, "exceptions": [and why]}], of the
-// mean over the training, and of each epoch by itself.
+// [{"claim", "holds", "least", "most": what is saved of the time, % of the networks' means, null where no network is
+//   asked, "exceptions": where it fails}]. Each network is asked on the mean over the training, and at each epoch.
 nlohmann::ordered_json check_directions(const std::vector<network_outcome>& all);
 
 }  // namespace tuck::bench

@@ -13,35 +13,17 @@ std::vector<codec_estimate> estimates(const replayed& of, const codec_model& mod
   return found;
 }
 
-// Of several codecs, those that there are.
 std::vector<std::vector<codec_estimate>> choices(const replayed& of, const codec_models& models,
                                                  const std::vector<std::string>& codecs) {
   std::vector<std::vector<codec_estimate>> found(of.layers.size());
   for (const std::string& codec : codecs) {
-    const auto model = models.find(codec);
-    if (model == models.end()) continue;
-    const auto of_codec = estimates(of, model->second);
+    const auto of_codec = estimates(of, models.at(codec));
     for (size_t i = 0; i < found.size(); ++i) found[i].push_back(of_codec[i]);
   }
   return found;
 }
 
-// The first of none, conv and all whose replay fits.
-std::vector<movement> dynamic_plan(replayed& of, double budget, const link_rates& link) {
-  for (const auto set : {offload_set::none, offload_set::conv, all}) {
-    auto plan = plan_raw(of.layers, set);
-    if (static_cast<double>(replay(of.layers, plan, link).device_peak) <= budget) return plan;
-  }
-  of.missing = "nothing fits the budget";
-  return plan_raw(of.layers, all);
-}
-
-double budget(const network_table& network, const setting& in) {
-  return in.memory > 0 ? in.memory : in.on.memory_bytes - 3 * 4 * static_cast<double>(network.weights);
-}
-
-std::vector<movement> plan_for(const std::string& policy, replayed& of, const network_table& network,
-                               const setting& in) {
+std::vector<movement> plan_for(const std::string& policy, const replayed& of, const setting& in) {
   const auto cheapest = [&](const std::vector<std::string>& codecs, plan_options options = {}) {
     return plan_cheapest(of.layers, all, in.on.link, choices(of, in.codecs, codecs), options);
   };
@@ -50,7 +32,6 @@ std::vector<movement> plan_for(const std::string& policy, replayed& of, const ne
   };
   if (policy == "vDNN conv") return plan_raw(of.layers, offload_set::conv);
   if (policy == "vDNN all") return plan_raw(of.layers, all);
-  if (policy == "vDNN dynamic") return dynamic_plan(of, budget(network, in), in.on.link);
   if (policy == "vDNN++") return encoded(in.host, way::cpu);
   if (policy == "cDMA") return encoded(in.codecs.at("zvc"));
   if (policy == "cDMA engine") return encoded(engine_zvc(in.on));
@@ -59,13 +40,8 @@ std::vector<movement> plan_for(const std::string& policy, replayed& of, const ne
   if (policy == "CSWAP+ lossy") return cheapest({"zvc", "rle", "deflate", "quantize"}, {.lossy_allowed = true});
   if (policy == "CSWAP+ recompute")
     return cheapest({"zvc", "rle", "deflate", "quantize"}, {.lossy_allowed = true, .recompute = true});
-  if (policy == "COMET" || policy == "COMET swapped") {
-    const auto lossy = in.codecs.find("quantize");
-    if (lossy != in.codecs.end()) return encoded(lossy->second);
-    of.missing = "no predictor of quantize";
-  } else if (policy != "keep") {
-    throw std::out_of_range(policy);
-  }
+  if (policy == "COMET") return encoded(in.codecs.at("quantize"));
+  if (policy != "keep") throw std::out_of_range(policy);
   return plan_raw(of.layers, offload_set::none);
 }
 
@@ -84,7 +60,6 @@ std::vector<outcome> mean_of(const std::vector<at_epoch>& epochs) {
     figures& sum = mean[p].is;
     for (size_t e = 1; e < epochs.size(); ++e) {
       const outcome& one = epochs[e].policies[p];
-      if (mean[p].missing.empty()) mean[p].missing = one.missing;
       for (const auto& [name, f] : of_all) sum.*f += one.is.*f;
       sum.device_peak = std::max(sum.device_peak, one.is.device_peak);
       sum.host_peak = std::max(sum.host_peak, one.is.host_peak);
@@ -107,7 +82,7 @@ replayed replay_policy(const std::string& policy, const network_table& network, 
                        double epoch) {
   replayed run{.layers = time_layers(network, batch, in.on)};
   for (const network_row& row : network.rows) run.zeros.push_back(in.zeros.at(row, epoch));
-  run.plan = plan_for(policy, run, network, in);
+  run.plan = plan_for(policy, run, in);
   // What COMET encodes stays: it leaves for memory without a link between.
   const link_rates link = policy == "COMET" ? link_rates{infinite, infinite} : in.on.link;
   run.result = replay(run.layers, run.plan, link, {.wait_at_layer_end = policy != "vDNN++"});
@@ -116,7 +91,7 @@ replayed replay_policy(const std::string& policy, const network_table& network, 
 
 outcome outcome_of(const std::string& policy, const replayed& run) {
   const timeline& t = run.result;
-  outcome found{policy, run.missing, {}};
+  outcome found{policy};
   found.is = {.iteration = t.iteration,
               .forward = t.forward,
               .compute = t.compute,
@@ -147,26 +122,21 @@ nlohmann::ordered_json as_json(const std::vector<outcome>& outcomes) {
   const double keep = of_policy(outcomes, "keep").iteration, vdnn = of_policy(outcomes, "vDNN all").iteration;
   auto rows = nlohmann::ordered_json::array();
   for (const outcome& one : outcomes) {
-    rows.push_back({{"policy", one.policy}, {"missing", nullptr}});
-    nlohmann::ordered_json& row = rows.back();
-    if (one.missing.empty()) {
-      for (const auto& [name, f] : of_all) row[name] = one.is.*f;
-      row.update({{"over_keep", one.is.iteration / keep},
-                  {"over_vdnn", one.is.iteration / vdnn},
-                  {"ratio", one.is.ratio()},
-                  {"device_peak", one.is.device_peak},
-                  {"host_peak", one.is.host_peak}});
-    } else {
-      row["missing"] = one.missing;
-    }
+    rows.push_back({{"policy", one.policy}});
+    for (const auto& [name, f] : of_all) rows.back()[name] = one.is.*f;
+    rows.back().update({{"over_keep", one.is.iteration / keep},
+                        {"over_vdnn", one.is.iteration / vdnn},
+                        {"ratio", one.is.ratio()},
+                        {"device_peak", one.is.device_peak},
+                        {"host_peak", one.is.host_peak}});
   }
   return rows;
 }
 
 const figures& network_outcome::of(const std::string& policy) const { return of_policy(mean, policy); }
 
-network_outcome replay_all(const network_table& network, uint64_t batch, const setting& in,
-                           const std::vector<double>& epochs) {
+network_outcome replay_all(const network_table& network, uint64_t batch, const setting& in) {
+  const std::vector<double>& epochs = in.zeros.epochs;
   network_outcome found{network.name, batch, network.dense_share(), {}, {}};
   for (const double epoch : epochs) found.epochs.push_back(replay_epoch(network, batch, in, epoch));
   std::vector<at_epoch> each;

@@ -10,7 +10,6 @@ struct setting {
   codec_models codecs = {};
   codec_model host = {};
   zeros_table zeros = {};
-  double memory = 0;  // vDNN's budget, bytes; 0: the GPU's, less weights, their gradients and momentum
 };
 
 // Seconds and bytes, or their means over several epochs: peaks are the largest.
@@ -25,14 +24,13 @@ struct figures {
 
 struct outcome {
   std::string policy = {};
-  std::string missing = {};  // why there are no figures, if so
   figures is = {};
 };
 
 // In the order of the tables. A new one also needs a line in plan_for.
-inline const std::vector<std::string> policy_names = {
-    "keep",  "vDNN conv", "vDNN all",     "vDNN dynamic",     "vDNN++", "cDMA",         "cDMA engine",
-    "CSWAP", "CSWAP+",    "CSWAP+ lossy", "CSWAP+ recompute", "COMET",  "COMET swapped"};
+inline const std::vector<std::string> policy_names = {"keep",         "vDNN conv",        "vDNN all", "vDNN++",
+                                                      "cDMA",         "cDMA engine",      "CSWAP",    "CSWAP+",
+                                                      "CSWAP+ lossy", "CSWAP+ recompute", "COMET"};
 
 // A policy's plan with what it was made for.
 struct replayed {
@@ -40,7 +38,6 @@ struct replayed {
   std::vector<double> zeros = {};
   std::vector<movement> plan = {};
   timeline result = {};
-  std::string missing = {};
 };
 
 // `policy` is one of policy_names.
@@ -58,19 +55,18 @@ struct network_outcome {
   uint64_t batch = 0;
   double dense_share = 0;
   std::vector<at_epoch> epochs = {};
-  std::vector<outcome> mean = {};  // over the training, or of the one epoch
+  std::vector<outcome> mean = {};  // over the training
 
   // Of the mean.
   const figures& of(const std::string& policy) const;
 };
 const figures& of_policy(const std::vector<outcome>& all, const std::string& policy);
 
-// {"policy", "missing": why there are no figures, or null, and the figures}, of each.
+// {"policy", and the figures}, of each.
 nlohmann::ordered_json as_json(const std::vector<outcome>& all);
 
-// At the epochs. The mean is over the whole epochs from the first to the last.
-network_outcome replay_all(const network_table& network, uint64_t batch, const setting& in,
-                           const std::vector<double>& epochs);
+// At the recorded epochs. The mean is over the whole epochs from the first to the last.
+network_outcome replay_all(const network_table& network, uint64_t batch, const setting& in);
 
 // 128 images, or 1024 small ones.
 uint64_t usual_batch(const network_table& network);

@@ -35,19 +35,16 @@ TEST_F(bench_predict, fits_and_names_the_row_that_it_misses_most) {
 }
 
 TEST_F(bench_predict, checks) {
-  const cli::answer text = run({"check", results, "--hold-out", ".5", "--splits", "2", "--link", "1,2"});
-  EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_NE(text.out.find("zvc       f32   clustered  host       40"), std::string::npos) << text.out;
-  const cli::answer answer = run({"check", "--json", "--hold-out", ".5", "--splits", "2", "--link", "1,2", results});
+  const cli::answer answer = run({"check", results, "--link", "1,2", "--json", out});
   EXPECT_EQ(answer.code, 0) << answer.err;
-  const json report = json::parse(answer.out);
+  EXPECT_NE(answer.out.find("zvc       f32   clustered  host     1000"), std::string::npos) << answer.out;
+  const json report = json::parse(scratch::read(out));
   EXPECT_EQ(report.at("schema"), "tuck-predictor-check/1");
-  EXPECT_EQ(report.at("hold_out"), .5);
   EXPECT_EQ(report.at("codecs").size(), 3u);
-  EXPECT_EQ(report.at("codecs")[0].at("points"), 40);
+  EXPECT_EQ(report.at("codecs")[0].at("points"), 1000);
   EXPECT_EQ(report.at("decisions").size(), 4u);
   for (const json& d : report.at("decisions")) EXPECT_EQ(d.at("right"), 1);
-  EXPECT_EQ(run({"check", results, "--seed", "7"}).out, run({"check", results, "--seed", "7"}).out);
+  EXPECT_EQ(run({"check", results, "--link", "1,2"}).out, answer.out);
 }
 
 TEST_F(bench_predict, refuses_what_it_does_not_know) {
@@ -59,11 +56,8 @@ TEST_F(bench_predict, refuses_what_it_does_not_know) {
   refused({"guess"}, 2, "A subcommand is required");
   refused({"fit", results}, 2, "--out");
   refused({"fit", "--out", out}, 2, "RESULTS.json");
-  for (const char* share : {"0", "1", "-1", "nan", "half"})
-    refused({"check", results, "--hold-out", share}, 2, "--hold-out");
   for (const char* rate : {"0", "-1", "nan", "inf", "1,x", "25e9"})
     refused({"check", results, "--link", rate}, 2, "--link");
-  refused({"check", results, "--splits", "0"}, 2, "--splits");
 
   const std::string none = dir / "none.json", nowhere = dir / "no/out.json";
   refused({"fit", none, "--out", out}, 1, "bench_predict: " + none + ": No such file or directory\n");

@@ -20,7 +20,7 @@ TEST(timeline_program, prints_calm_tables) {
   const cli::answer a = run({"alexnet", "resnet50", TUCK_BENCH_FOLDER "/papers/networks/plain20.json"});
   EXPECT_EQ(a.code, 0) << a.err;
   for (const char* words : {"BOUNDS, the least time", "AlexNet, batch 128, mean of epochs 0 to 8", "ResNet-50",
-                            "Plain20, batch 1024", "What THE PAPERS report", "holds"})
+                            "Plain20, batch 1024", "What the papers report", "holds"})
     EXPECT_NE(a.out.find(words), std::string::npos) << words;
   std::istringstream lines(a.out);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
@@ -41,26 +41,20 @@ TEST(timeline_program, finds_the_papers_directions) {
 TEST(timeline_program, writes_json) {
   const scratch::directory dir;
   const std::string path = dir / "out.json";
-  const cli::answer a = run({"nin", "plain20", "--json", path, "--epoch", "3,1", "--batch", "64", "--memory", "0.001"});
+  const cli::answer a = run({"nin", "plain20", "--json", path, "--batch", "64"});
   ASSERT_EQ(a.code, 0) << a.err;
   const json file = json::parse(scratch::read(path));
   EXPECT_EQ(file.at("schema"), "tuck-timeline/1");
   EXPECT_EQ(file.at("gpu"), "V100-SXM2");
   EXPECT_EQ(file.at("link").at("d2h"), 12.8e9);
   EXPECT_EQ(file.at("codecs"), "counts");
-  EXPECT_EQ(file.at("mean_of"), json({1, 3}));
+  EXPECT_EQ(file.at("mean_of"), json({0, 8}));
   ASSERT_EQ(file.at("networks").size(), 2u);
   for (const json& n : file.at("networks")) {
     EXPECT_EQ(n.at("batch"), 64);
-    ASSERT_EQ(n.at("epochs").size(), 2u);
-    EXPECT_EQ(n.at("epochs")[0].at("epoch"), 1);
-    EXPECT_EQ(n.at("mean").size(), 13u);  // policy_names
+    EXPECT_EQ(n.at("epochs")[0].at("epoch"), 0);
+    EXPECT_EQ(n.at("mean").size(), 11u);  // policy_names
     for (const json& p : n.at("mean")) {
-      if (p.at("policy") == "vDNN dynamic") {
-        EXPECT_EQ(p.at("missing"), "nothing fits the budget");
-        continue;
-      }
-      EXPECT_TRUE(p.at("missing").is_null());
       const double sum = p.at("compute").get<double>() + p.at("waiting").get<double>() + p.at("codec").get<double>() +
                          p.at("recompute").get<double>();
       EXPECT_NEAR(p.at("iteration").get<double>() / sum, 1, 1e-9) << p.dump();
@@ -68,8 +62,7 @@ TEST(timeline_program, writes_json) {
     }
   }
   EXPECT_EQ(file.at("directions").size(), 4u);
-  for (const json& p : file.at("papers"))
-    for (const char* key : {"what", "paper", "replay", "why"}) EXPECT_TRUE(p.at(key).is_string());
+  for (const json& p : file.at("papers")) EXPECT_GE(p.at("most"), p.at("mean")) << p.dump();
 
   if (std::string(TUCK_PYTHON).empty()) GTEST_SKIP() << "there is no Python with Matplotlib";
   const cli::answer drawn =
@@ -90,9 +83,7 @@ TEST(timeline_program, refuses_what_it_does_not_know) {
   refused({"--codecs", TUCK_BENCH_FOLDER "/support/gpus.json"}, 1, "line 1: tuck-predictors/2: is due");
   refused({"--counts", TUCK_BENCH_FOLDER "/support/gpus.json"}, 1, "its schema is tuck-gpus/1 instead of tuck-bench/1");
   refused({"--batch", "0"}, 2, "0");
-  refused({"--epoch", "-1"}, 2, "-1");
-  for (const char* option : {"--epoch", "--slower", "--memory"})
-    for (const char* value : {"nan", "inf", "1e300", "-1"}) refused({option, value}, 2, option);
+  for (const char* value : {"nan", "inf", "1e300", "-1"}) refused({"--slower", value}, 2, "--slower");
   refused({"--unknown"}, 2, "--unknown");
 }
 
