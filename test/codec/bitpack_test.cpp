@@ -101,8 +101,8 @@ TEST(bitpack, impossible_bytes_are_refused) {
   EXPECT_EQ(answer(sparse, 32), ok);
   EXPECT_EQ(answer(sparse, 20), bad_payload);                                      // no less than raw
   EXPECT_EQ(answer(sparse, 1025), bad_payload);                                    // more groups
-  EXPECT_EQ(answer("00000100 01000000 20000000 01000080 ffffffff"), bad_payload);  // an exception
-  EXPECT_EQ(answer("00000080 01000000 20000000 01000080 ffffffff"), bad_payload);  // many
+  EXPECT_EQ(answer("00000100 01000000 20000000 01000080 ffffffff"), bad_payload);  // extra is 1
+  EXPECT_EQ(answer("00000080 01000000 20000000 01000080 ffffffff"), bad_payload);  // extra is large
   EXPECT_EQ(answer("00000000 04000000 20000000 01000080 ffffffff"), bad_payload);  // a group past the end
   EXPECT_EQ(answer("00000000 00000080 20000000 01000080 ffffffff"), bad_payload);  // another
   EXPECT_EQ(answer("00000000 01000000 e1000000 01000080 ffffffff"), bad_payload);  // differences of some

@@ -9,7 +9,8 @@
 namespace tuck::test {
 namespace {
 
-// The first `count` values of a tile's bytes, transformed in shared memory; `out` gets the whole tile.
+// The first `count` values of a tile's bytes, transformed in shared memory; `out` gets the whole tile. Chains call
+// choose_and_apply. This test also calls choose_form and apply with a form, which block.cuh does not ask for.
 template <class X, int Threads>
 __global__ void transform_tile(X x, const std::byte* in, std::byte* out, uint32_t count, uint32_t form, bool inverse,
                                uint32_t* chosen) {

@@ -33,7 +33,7 @@ ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, 
 )
 SPLITTERS = (ZVC, RLE, RLE_ZERO, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
-FORMS = {DELTA: 3, ROWS: 2}  # of transforms that have several
+FORMS = {DELTA: 3, ROWS: 2}  # of all transforms; one without forms needs a change of check_stages
 ZERO_FORMS = 3  # of zvc as the first stage of a chain: no zero is negative, each has a sign, all are negative
 NOT_SPLIT = (0xFFFF, 0x3FFF)  # what the record of a splitter has that was done without, beside the form
 HEADER = struct.Struct("<HBBIIQQQ")  # behind the magic number, before the stages

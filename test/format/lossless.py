@@ -1,6 +1,6 @@
 """Chunks of zvc, rle, bitpack, exponents, gaps and steps, and the transforms delta and rows: the headers codec/*/*.hpp have their formats.
 
-What keeps some values as they are returns the values, and how many bytes stand before those kept.
+zvc and rle return the values, and the size of the side stream in bytes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def rle(data: bytes, count: int, width: int, kinds: int) -> tuple[bytes, int]:
 def bitpack(data: bytes, count: int, width: int) -> bytes:
     require(len(data) < count * width, f"bitpack: {len(data)} bytes cannot be a chunk")
     values, end = groups.decode(data, count, width, allowed={1: 9, 2: 17, 4: 32, 8: 64}[width])
-    require(end == len(data) and little(data[2:4]) == 0, f"bitpack: {len(data)} bytes instead of {end}, or exceptions")
+    require(end == len(data) and little(data[2:4]) == 0, f"bitpack: {len(data)} bytes instead of {end}, or extra != 0")
     return pack(values, width)
 
 

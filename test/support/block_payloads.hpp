@@ -64,7 +64,8 @@ template <class C> class block_against_scalar : public ::testing::Test {
   template <int Threads> static void expect_scalar_bytes(const std::vector<T>& values, const C& codec = {}) {
     if constexpr (tried<Threads>) expect_scalar_bytes_of<Threads>(values, codec);
   }
-  // Decodes all payloads in one launch; each has the scalar codec's status and its values, or zeros if it fails.
+  // Decodes all payloads in one launch; each has the scalar codec's status and its values, or zeros if it fails. The
+  // codec is C{}, so parameters of decoders are not tested here. device_queue (device.hpp) reads them from a frame.
   template <int Threads>
   static void expect_scalar_verdicts(const std::vector<std::vector<std::byte>>& encoded,
                                      const std::vector<uint32_t>& counts, int& accepted) {

@@ -22,7 +22,7 @@ template <int N, class F> __device__ __forceinline__ void unrolled(const F& f) {
   }(std::make_integer_sequence<int, N>{});
 }
 
-// The part of a range of `all` numbers that this thread has: its neighbours' threads have the parts beside it.
+// The part of a range of `all` numbers that this thread has. Neighbouring threads have neighbouring parts.
 template <int Threads> struct own_range {
   uint32_t begin, end;
   __device__ explicit own_range(uint32_t all) {

@@ -28,21 +28,23 @@ class block_group_reader {
   static constexpr uint32_t in_lane = tile::lane_values;                      // integers per 16 bytes of output
   static_assert(!Unsigned || Bytes == 1);
 
-  // How to read the integers of a group. If all are bytes in the payload, base and field() are repeated four times in a
-  // word.
+  // How to read the integers of a group. For unsigned bytes without not_all, base and field() are repeated four times
+  // in a word.
   struct alignas(Bytes == 8 ? 8 : 16) entry {
-    word base;     // added to each integer, `zero` included. Difference groups: zigzag of the first integer
+    word base;     // added to each integer; includes `zero`. Difference groups: zigzag of the first integer plus `zero`
     uint32_t bit;  // offset of the integers in the payload
     uint32_t width_and_flags;
     uint32_t mask;
 
-    // Returns one bit per integer, from integer `first` on: whether it is in the payload. Not if `not_all` is 0 and
-    // integers are bytes.
+    // Returns one bit per integer, from integer `first` on: whether it is in the payload. Do not call it for unsigned
+    // bytes without not_all.
     __device__ uint32_t present(uint32_t first = 0) const { return mask >> first; }
-    // Returns the ones of the width, of bytes that are all present.
+    // Returns the ones of the width. Only for unsigned bytes without not_all.
     __device__ uint32_t field() const { return mask; }
   };
-  // width_and_flags. `wide`: a width over 8, of bytes over 4. The flags ascend, so comparing tells the widest of rows:
+  // width_and_flags. `wide`: the width is over 8, of unsigned bytes over 4. `not_all`: some integers are not in the
+  // payload, or unsigned bytes must be read one by one. The flags ascend: the OR of the words of several rows is at
+  // least over_16 or `wide` if one of the rows has that flag. The OR of their widths has no meaning.
   //
   //    31      12   11      10      9             8         7      0
   //   +----------+---------+------+-------------+---------+---------+
@@ -61,8 +63,8 @@ class block_group_reader {
   __device__ explicit block_group_reader(TempStorage& temp) : temp_(temp) {}
 
   // Opens a chunk of `count` integers: `size` bytes in shared memory, which may continue after the groups. Overwrites
-  // up to 16 bytes after them. `zero` is added to each integer. Returns false, to all threads, if the groups are
-  // malformed. Has barriers.
+  // up to 16 bytes after them. `zero` is added to each integer; for unsigned integers it must be 0. Returns false, to
+  // all threads, if the groups are malformed. Has barriers.
   __device__ bool open(std::byte* encoded, uint32_t size, uint32_t count, uint32_t max_width, word zero) {
     encoded_ = reinterpret_cast<uint32_t*>(encoded);
     zero_ = zero;
