@@ -1,11 +1,14 @@
 # ptxas.sh [--update|--few] [ARCH...]: what the compiler makes of each kernel of kernels.cu, against baseline.txt.
 # Architectures are numbers; without any, all of them. --few: of each kernel with a type or two only.
 #
-# Fails on stack, spills, PTX .local, doubles where values are none, frames not moved 16 bytes at a time, more than 48 KiB
-# of shared memory; on more registers, shared memory or divisions than the baseline says, or 10 % more instructions; on a
-# division in a loop, and on more than 1.3 instructions for each of the PTX, where the baseline has not that many. That
-# baseline is one compiler's: another is not compared to it. The compiler keeps to the registers of the launch bound.
-# --update writes it anew.
+# Fails on stack, PTX .local, doubles where values are none, frames not moved 16 bytes at a time, more than 48 KiB of
+# shared memory, more than 64 bytes spilled; on more registers, shared memory, spilled bytes or divisions than the
+# baseline says, or 10 % more instructions; on a division in a loop, and on more than 1.3 instructions for each of the
+# PTX, where the baseline has not that many. That baseline is one compiler's: another is not compared to it. The compiler
+# keeps to the registers of the launch bound. --update writes it anew.
+#
+# A few kernels spill a register or two on one architecture, once a chunk. A block less on each multiprocessor would cost
+# more.
 . "$(dirname "$0")/common.sh"
 baseline=${TUCK_BASELINE:-$here/baseline.txt}
 all="75 80 86 89 90 100 120"
@@ -41,12 +44,12 @@ if [ "$option" = --update ]; then
   awk -F '|' -v version="$version" '
     BEGIN {
       print "# What ptxas.sh --update measured. divisions: div and rem in PTX, which is two for each 64-bit one; how many"
-      print "# of them in loops. of_ptx: instructions for each of the PTX."
+      print "# of them in loops. of_ptx: instructions for each of the PTX. spilled: bytes that a thread stores, and loads."
       print "nvcc " version
-      format = "%-7s %-56s %9s %6s %12s %9s %8s %6s\n"
-      printf format, "arch", "kernel", "registers", "shared", "instructions", "divisions", "in_loops", "of_ptx"
+      format = "%-7s %-56s %9s %6s %7s %12s %9s %8s %6s\n"
+      printf format, "arch", "kernel", "registers", "shared", "spilled", "instructions", "divisions", "in_loops", "of_ptx"
     }
-    { printf format, $1, $2, $3, $4, $5, $6, $12, $13 }' "$work/measured" >"$work/new"
+    { printf format, $1, $2, $3, $4, $8, $5, $6, $12, $13 }' "$work/measured" >"$work/new"
   mv "$work/new" "$baseline"
 fi
 
@@ -56,13 +59,17 @@ if [ "$pinned" != "$version" ]; then
   pinned=
 fi
 awk -F '|' -v compare="$pinned" -v few="$few" '
-  BEGIN { format = "%-7s %-56s %9s %6s %12s %9s %8s %6s  %s\n" }
+  BEGIN { format = "%-7s %-56s %9s %6s %7s %12s %9s %8s %6s  %s\n" }
   FNR == NR {  # the baseline
     n = split($0, field, " ")
     if (field[1] !~ /^sm_/) next
     name = field[2]
-    for (i = 3; i <= n - 6; ++i) name = name " " field[i]
-    for (i = 0; i < 4; ++i) was[field[1], name, 3 + i] = field[n - 5 + i]
+    for (i = 3; i <= n - 7; ++i) name = name " " field[i]
+    was[field[1], name, 3] = field[n - 6]
+    was[field[1], name, 4] = field[n - 5]
+    was[field[1], name, 8] = field[n - 4]
+    was[field[1], name, 5] = field[n - 3]
+    was[field[1], name, 6] = field[n - 2]
     was[field[1], name, 12] = field[n - 1]
     was[field[1], name, 13] = field[n]
     known[field[1], name] = 1
@@ -72,14 +79,16 @@ awk -F '|' -v compare="$pinned" -v few="$few" '
   function growth(i, what, factor) {
     if ($i > was[$1, $2, i] * factor) fail($i " " what ", baseline " was[$1, $2, i])
   }
-  FNR == 1 { printf format, "arch", "kernel", "registers", "shared", "instructions", "divisions", "in_loops", "of_ptx", "" }
+  FNR == 1 {
+    printf format, "arch", "kernel", "registers", "shared", "spilled", "instructions", "divisions", "in_loops", "of_ptx", ""
+  }
   {
     verdict = ""
     built[$1, $2] = of_arch[$1] = 1
     if ($3 + 0 == 0 || $5 + 0 == 0 || $7 == "") fail("not measured")
     if ($4 > 48 * 1024) fail("more than 48 KiB shared")
-    if ($7 > 0) fail($7 " bytes stack")
-    if ($8 > 0) fail($8 " bytes spilled")
+    if ($7 > $8 + 0) fail($7 " bytes stack")
+    if ($8 > 64) fail($8 " bytes spilled")
     if ($9 > 0) fail($9 " .local")
     if ($10 > 0 && $2 !~ /quantize f64$|quantize_codes f64|statistics/) fail($10 " .f64")  # doubles are
     # The outcome is one such store of an encode kernel.
@@ -93,11 +102,12 @@ awk -F '|' -v compare="$pinned" -v few="$few" '
         growth(4, "bytes shared", 1)
         growth(5, "instructions", 1.1)
         growth(6, "divisions", 1)
+        growth(8, "bytes spilled", 1)
         growth(12, "divisions in loops", 1)
         if ($13 > 1.3) growth(13, "instructions for each of the PTX", 1.03)
       }
     }
-    printf format, $1, $2, $3, $4, $5, $6, $12, $13, verdict == "" ? "ok" : "FAILED: " verdict
+    printf format, $1, $2, $3, $4, $8, $5, $6, $12, $13, verdict == "" ? "ok" : "FAILED: " verdict
     if (verdict != "") failed = 1
   }
   END {
