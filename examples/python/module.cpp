@@ -208,17 +208,16 @@ NB_MODULE(_tuck, m) {
                 encode_settings{std::move(codec), std::move(as), mode, bound, checksums, threads_of(threads), for_gpu};
           },
           "codec"_a, "as_type"_a, "mode"_a, "bound"_a, "checksums"_a, "threads"_a.none(), "for_gpu"_a);
-  m.def("most_bytes", &most_bytes, "tensor"_a.none(), "how"_a, "is_delta"_a);
+  m.def("most_bytes", &most_bytes, "tensor"_a, "how"_a, "is_delta"_a);
   m.def("plan_of", &plan_of, "type"_a, "shape"_a, "how"_a, "is_delta"_a);
-  m.def("encode", &encode, "tensor"_a.none(), "out"_a, "how"_a);
-  m.def("encode_delta", &encode_delta, "tensor"_a.none(), "base"_a.none(), "out"_a, "how"_a);
+  m.def("encode", &encode, "tensor"_a, "out"_a, "how"_a);
+  m.def("encode_delta", &encode_delta, "tensor"_a, "base"_a, "out"_a, "how"_a);
   m.def("decode", &decode, "frame"_a, "out"_a, "as_type"_a, "threads"_a.none());
-  m.def("apply_delta", &apply_delta, "delta"_a.none(), "base"_a.none(), "base_type"_a, "out"_a, "as_type"_a,
-        "threads"_a.none());
-  m.def("info", &info, "frame"_a.none());
+  m.def("apply_delta", &apply_delta, "delta"_a, "base"_a, "base_type"_a, "out"_a, "as_type"_a, "threads"_a.none());
+  m.def("info", &info, "frame"_a);
   m.def("dlpack_on_device", &dlpack_on_device, "capsule"_a);
   m.def("codecs", &codecs);
-  m.def("digest", &digest_array, "tensor"_a.none());
+  m.def("digest", &digest_array, "tensor"_a);
   m.attr("device_delta_codecs") = nb::tuple(
       nb::cast(std::vector<std::string>(std::begin(tools::device_delta_codecs), std::end(tools::device_delta_codecs))));
   bind_files(m);

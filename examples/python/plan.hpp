@@ -86,8 +86,8 @@ inline frame_header header_of(const_bytes frame) {
   return h;
 }
 
-// Checks the type of an array for the values of a frame. Integers stand for the types that NumPy does not have. `as`: as
-// of array::type.
+// Checks the type of an array for the values of a frame. Integers stand for types that NumPy does not have. `as`: as of
+// array::type.
 inline void check_type(const frame_header& h, const array& x, const std::string& as, const std::string& role) {
   const dtype type = x.type(as, role);
   const bool has_numpy = h.type != dtype::bf16 && h.type != dtype::f8e4m3 && h.type != dtype::f8e5m2;

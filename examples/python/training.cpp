@@ -200,8 +200,8 @@ void bind_training(nb::module_& m) {
            "decodes, and the seconds that it took.")
       .def_prop_ro("is_done", [](job& j) { return worker::get().is_done(j); })
       .def("copy_frame", &copy_frame, "out"_a, "Copies the frame to an array of its size, once it is done.");
-  m.def("encode_job", &encode_job, "tensor"_a.none(), "how"_a);
-  m.def("decode_job", &decode_job, "frame"_a.none(), "out"_a.none(), "as_type"_a);
+  m.def("encode_job", &encode_job, "tensor"_a, "how"_a);
+  m.def("decode_job", &decode_job, "frame"_a, "out"_a, "as_type"_a);
 
   nb::class_<advisor>(m, "Advisor", "tuck::advisor of the C++ library, for lossless codecs with numbers from 0.")
       .def(

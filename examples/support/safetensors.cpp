@@ -282,7 +282,13 @@ safetensors_header header_of_tensors(std::vector<named_tensor> tensors, const st
     t->begin = end;
     t->end = end += t->end;
   }
-  return parse_safetensors_header(make_safetensors_header(tensors, {}), file);
+  std::string text;
+  try {
+    text = make_safetensors_header(tensors, {});
+  } catch (const nlohmann::json::exception&) {
+    throw file_error(file, "the name of a tensor is not UTF-8");
+  }
+  return parse_safetensors_header(std::move(text), file);
 }
 
 std::string about_tensor(const std::string& name) {

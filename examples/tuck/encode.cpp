@@ -188,11 +188,12 @@ uint64_t write_safetensors(const encode_options& options, const safetensors_head
 void encode_directory(const encode_options& options) {
   if (!options.base.empty() || options.as != dtype::none)
     throw usage_error("--base and --as are not for a directory of .npy files");
+  const std::vector<std::filesystem::path> paths = npy_files(options.in);
   check_output(options.in, true, options.out);
   std::vector<npy_file> arrays;
   std::vector<named_tensor> tensors;
   std::map<std::string, const_bytes> by_name;
-  for (const std::filesystem::path& path : npy_files(options.in)) {
+  for (const std::filesystem::path& path : paths) {
     arrays.push_back(read_npy(path));
     const npy_header& h = arrays.back().header;
     const std::string name = path.stem();
@@ -257,7 +258,7 @@ written_tensors encode_tensors(const encode_options& options, const std::string&
 void encode(const encode_options& options) {
   if (!options.base.empty() && options.out != standard_stream && same_file(options.base, options.out))
     throw file_error(options.out, "base and output are the same file");
-  if (std::filesystem::is_directory(options.in)) return encode_directory(options);
+  if (std::error_code ignored; std::filesystem::is_directory(options.in, ignored)) return encode_directory(options);
   input in = read_input(options.in, options.out);
   in.is_safetensors ? encode_safetensors(options, std::move(in)) : encode_npy(options, std::move(in));
 }

@@ -14,7 +14,7 @@ frames as files.
 from __future__ import annotations
 
 from functools import lru_cache
-from os import PathLike
+from os import PathLike, fsdecode, fsencode
 from typing import (TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, TypeVar, Union,
                     overload)
 
@@ -110,21 +110,19 @@ def _check_name(value, role, example):
 @lru_cache(maxsize=256)
 def _cached_settings(codec, dtype, bound, checksums, threads, for_gpu):
     mode, value = _mode(bound)
-    name = "" if codec is _OF_DELTAS else codec
+    name = "" if codec is _OF_DELTAS else codec or None
     return _tuck.Settings(name, dtype or "", mode, value, bool(checksums), threads, bool(for_gpu))
 
 
 def _settings(codec, dtype, bound, checksums, threads, for_gpu=False):
     try:
-        if codec:
-            return _cached_settings(codec, dtype, bound, checksums, threads, for_gpu)
+        return _cached_settings(codec, dtype, bound, checksums, threads, for_gpu)
     except TypeError:  # perhaps of what the cache cannot hold
+        if codec is not _OF_DELTAS:
+            _check_name(codec, "codec", "zvc")
         if dtype is not None:
             _check_name(dtype, "dtype", "bf16")
-        if isinstance(codec, str) or codec is _OF_DELTAS:
-            raise
-    _check_name(codec, "codec", "zvc")
-    raise AssertionError
+        return _cached_settings.__wrapped__(codec, dtype, bound, checksums, threads, for_gpu)
 
 
 def _array(x, role, dtype=None):
@@ -163,6 +161,8 @@ def _array(x, role, dtype=None):
         if name in _ML_DTYPES:
             return x.view(_torch().uint8), dtype or _ML_DTYPES[name]
         return x, dtype
+    if x is None:
+        raise TypeError(f"{role} is None; pass a NumPy array or a torch tensor")
     if is_on_device(x):
         raise DeviceError(f"{role} is in memory of a GPU")
     return x, dtype
@@ -225,7 +225,7 @@ def encode(x, codec="zvc", *, bound=None, out=None, dtype=None, checksums=False,
     x          array of any shape, contiguous, in memory of the CPU, or of a GPU where the package was built for GPUs
     codec      name of a codec or chain; see codecs()
     bound      for lossy codecs, and only for them: absolute(v), range_relative(v) or pointwise(v)
-    out        None, or uint8 array for the frame; max_frame_bytes(x, ...) are always enough
+    out        None, or uint8 array of one dimension for the frame; max_frame_bytes(x, ...) are always enough
     dtype      None, or what integers of the same size stand for: "bf16", "f8e4m3" or "f8e5m2"
     checksums  whether the frame has a digest of each chunk, which decoding compares
     threads    most threads; 0: one per core
@@ -362,7 +362,8 @@ def apply_delta(delta: Union[Array, Bytes, DeviceFrame], base: T, *, out: Option
     before = _out(base, "the base")
     if out is None:
         out = _torch().empty_like(base, device="cpu") if is_torch(base) else np.empty_like(base)
-    _tuck.apply_delta(from_, *before, *_out(out), threads)
+    to, to_type = _out(out)
+    _tuck.apply_delta(from_, *before, to, to_type, threads)
     _count_write(out)
     return out
 
@@ -504,9 +505,7 @@ def codecs() -> List[Codec]:
 
 
 def _path(path) -> bytes:
-    import os
-
-    name = os.fsencode(path)
+    name = fsencode(path)
     if b"\0" in name:
         raise ValueError("embedded null byte in path")
     return b"./-" if name == b"-" else name  # which stands for a standard stream
@@ -528,31 +527,30 @@ def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: Optional[str] 
 
     Returns which tensors of a dict are stored as they are because the codec does not take their type: a dict from name
     to reason, mostly empty. Raises OSError if the file cannot be written, and a subclass of TuckError."""
-    name, is_dict = _path(path), isinstance(x, Mapping)
+    name, shown, is_dict = _path(path), fsdecode(path), isinstance(x, Mapping)
     if dtype is not None and is_dict == isinstance(dtype, str):
         raise TypeError("dtype: pass a str for a tensor, a dict by name for a dict of tensors")
     if base is not None and is_dict != isinstance(base, Mapping):
         raise TypeError("base: pass an array for a tensor, a dict by name for a dict of tensors")
     if base is not None and bound is not None:
         raise BoundError("a delta is lossless and takes no bound")
-    if codec is not None or base is None:
-        codec = "zvc" if codec is None else codec
+    if codec is not None:
         _check_name(codec, "codec", "zvc")
     if not is_dict:
         if not name.endswith(b".tuck"):
-            raise TuckError(f"{path}: the name of a file of one tensor must end in .tuck; for one in .safetensors pass "
+            raise TuckError(f"{shown}: the name of a file of one tensor must end in .tuck; for one in .safetensors pass "
                             "a dict of tensors by name")
         if codec and "=" in codec:
             raise UnknownCodecError(f"codec '{codec}': codecs by type are for a dict of tensors; pass one name")
         _array(x, "the tensor", dtype)  # is on the CPU
         if base is None:
-            frame = encode(x, codec, bound=bound, dtype=dtype, checksums=True, threads=threads)
+            frame = encode(x, codec or "zvc", bound=bound, dtype=dtype, checksums=True, threads=threads)
         else:
             frame = encode_delta(x, base, codec, dtype=dtype, threads=threads)
         _tuck.write_frame(name, frame)
         return {}
     if not name.endswith((b".safetensors", b".tuck")):
-        raise TuckError(f"{path}: the name of a file of several tensors must end in .safetensors or .tuck")
+        raise TuckError(f"{shown}: the name of a file of several tensors must end in .safetensors or .tuck")
     bases = x if base is None else base
     for role, missing in (("dtype", dtype and dtype.keys() - x.keys()), ("base", x.keys() - bases.keys())):
         if missing:
@@ -569,7 +567,8 @@ def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: Optional[str] 
         own, own_type = _array(tensor, f"tensor '{key}'", as_type)
         of_base = None if base is None else _array(base[key], f"the base of tensor '{key}'", as_type)[0]
         tensors.append((key, own, own_type or "", str(getattr(tensor, "dtype", "")) in ("bool", "torch.bool"), of_base))
-    return dict(_tuck.write_tensors(name, tensors, codec or "", mode, value, threads))
+    codec = codec or ("zvc" if base is None else "")
+    return dict(_tuck.write_tensors(name, tensors, codec, mode, value, threads))
 
 
 def load(path: Path, *, names: Union[str, Iterable[str], None] = None, base: Any = None, torch: bool = False,
@@ -585,27 +584,28 @@ def load(path: Path, *, names: Union[str, Iterable[str], None] = None, base: Any
     that of save; also for one name. NumPy gets bf16 and 8-bit floats as integers. Types that neither tuck nor NumPy has
     are flat arrays of bytes. Raises OSError, DamagedFrameError, NeedsBaseError, WrongBaseError, or KeyError for a name
     that is not there."""
-    file = _tuck.TensorsFile(_path(path))
+    file, shown = _tuck.TensorsFile(_path(path)), fsdecode(path)
     if base is not None and file.is_frame == isinstance(base, Mapping):
         raise TypeError("base: pass an array for a file of one tensor, a dict by name for one of several")
     if file.is_frame:
         if names is not None:
-            raise KeyError(f"{path} has one tensor, which has no name; pass no names")
+            raise KeyError(f"{shown} has one tensor, which has no name; pass no names")
         frame = file.frame()
         like = _torch().from_numpy(frame.copy()) if torch else frame
         if base is None:
             return decode(like, threads=threads)
         made, room = _new_tensor(_tuck.info(frame), like)
-        _tuck.apply_delta(frame, *_out(base, "the base"), *_out(room), threads)
+        (before, before_type), (to, to_type) = _out(base, "the base"), _out(room)
+        _tuck.apply_delta(frame, before, before_type, to, to_type, threads)
         return made
     place = {name: i for i, name in enumerate(file.names)}
-    wanted = place.keys()
+    wanted = set(place)
     if names is not None:
         if not isinstance(names, Iterable):
             raise TypeError(f"names: pass a list of names, not {names!r}")
         wanted = {names} if isinstance(names, str) else set(names)
         for name in wanted - place.keys():
-            raise KeyError(f"{path} has no tensor {name!r}; it has {_nearest(name, list(place))}")
+            raise KeyError(f"{shown} has no tensor {name!r}; it has {_nearest(name, list(place))}")
     tensors = {}
     for which, (name, file_type, dtype, shape, size) in sorted(enumerate(file.tensors()), key=lambda t: place[t[1][0]]):
         if name not in wanted:
