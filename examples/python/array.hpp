@@ -1,6 +1,7 @@
 // Arrays of Python, errors, and choices of codecs, as the extension's sources use them.
 #pragma once
 
+#include "codec_rules.hpp"
 #include "codecs.hpp"
 #include "support/files.hpp"
 
@@ -37,16 +38,16 @@ struct failure {
 [[noreturn]] inline void refuse(refusal why, std::string text) {
   throw failure{static_cast<uint32_t>(why), std::move(text)};
 }
-inline void check(status s, const std::string& subject = {}) {
-  if (s != status::ok) throw failure{static_cast<uint32_t>(s), (subject.empty() ? "" : subject + ": ") + message(s)};
-}
+// `subject`: of the message, which itself says "the frame", "the base"; or empty.
 inline void check(const outcome& done, const std::string& subject = {}) {
-  if (done.code != status::ok && done.first_bad_chunk != no_chunk)
-    throw failure{static_cast<uint32_t>(done.code), (subject.empty() ? "" : subject + ": ") +
-                                                        std::string(message(done.code)) + ", chunk " +
-                                                        std::to_string(done.first_bad_chunk)};
-  check(done.code, subject);
+  if (done) return;
+  std::string text = (subject.empty() ? "" : subject + ": ") + message(done.code);
+  if (done.first_bad_chunk != no_chunk) text += ", chunk " + std::to_string(done.first_bad_chunk);
+  if (done.code == status::needs_base) text += "; pass it to apply_delta or load";
+  if (done.code == status::not_a_delta) text += "; decode restores it, or load without a base";
+  throw failure{static_cast<uint32_t>(done.code), text};
 }
+inline void check(status s, const std::string& subject = {}) { check(outcome{.code = s}, subject); }
 
 struct array_type {
   uint8_t code, bits;  // of DLPack
@@ -68,14 +69,27 @@ inline dtype type_of(const array_type& t) {
 inline dtype type_named(const std::string& name) {
   for (uint8_t t = 1; size_of(dtype{t}) != 0; ++t)
     if (name == tuck::name(dtype{t})) return dtype{t};
-  refuse(refusal::unknown_type, "dtype '" + name + "' is not one of tuck's");
+  refuse(refusal::unknown_type, "dtype '" + name + "' is none of " + tools::types_of("zvc"));  // which takes all
+}
+// Most threads of a call; 0: one per core.
+inline unsigned threads_of(nb::handle number) {
+  constexpr Py_ssize_t most = 1024;
+  const Py_ssize_t count = PyNumber_AsSsize_t(number.ptr(), nullptr);
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    throw failure{type_error, std::string("threads: pass a number, not of type ") + Py_TYPE(number.ptr())->tp_name};
+  }
+  if (count < 0 || count > most)
+    throw failure{static_cast<uint32_t>(status::invalid_argument),
+                  "threads: pass 0, which is one per core, to " + std::to_string(most)};
+  return static_cast<unsigned>(count);
 }
 
 // An array in memory of the CPU, by the buffer protocol or by DLPack.
 class array {
  public:
   // `role`: what errors call it.
-  array(nb::handle x, const std::string& role, bool is_written = false) {
+  array(nb::handle x, const std::string& role, bool is_written = false) : from_(x) {
     if (PyObject_CheckBuffer(x.ptr()) != 0 && PyObject_GetBuffer(x.ptr(), &buffer_, PyBUF_RECORDS_RO) == 0)
       take_buffer(role, is_written);
     else
@@ -95,17 +109,28 @@ class array {
   dtype type(const std::string& as, const std::string& role) const {
     const dtype own = type_of(type_);
     if (as.empty()) {
-      if (own == dtype::none) refuse(refusal::unknown_type, role + " has a dtype that tuck does not have");
+      if (own == dtype::none) refuse_type(role);
       return own;
     }
     const dtype declared = type_named(as);
     if (own != declared && (own == dtype::none || own > dtype::i64 || size_of(own) != size_of(declared)))
-      refuse(refusal::unknown_type,
-             role + ": dtype '" + as + "' needs integers of " + std::to_string(8 * size_of(declared)) + " bits");
+      refuse(refusal::unknown_type, role + " has dtype " + type_text() + "; dtype='" + as + "' takes integers of " +
+                                        std::to_string(8 * size_of(declared)) + " bits");
     return declared;
   }
 
+  // The type as Python shows it. While the array of the constructor is there.
+  std::string type_text() const {
+    if (const nb::object type = nb::getattr(from_, "dtype", nb::none()); !type.is_none())
+      return nb::str(nb::handle(type)).c_str();
+    return buffer_.format != nullptr ? "of format '" + std::string(buffer_.format) + "'" : "uint8";
+  }
+
  private:
+  [[noreturn]] void refuse_type(const std::string& role) const {
+    refuse(refusal::unknown_type,
+           role + " has dtype " + type_text() + "; tuck takes " + tools::types_of("zvc") + " and booleans");
+  }
   template <class Sizes, class Strides>
   void set(const std::string& role, void* data, size_t dimensions, const Sizes& size, const Strides& stride) {
     data_ = static_cast<std::byte*>(data);
@@ -117,7 +142,8 @@ class array {
     int64_t wanted = value_bytes_;
     for (size_t d = dimensions; d-- > 0 && bytes_ != 0; wanted *= static_cast<int64_t>(shape_[d]))
       if (shape_[d] != 1 && stride(d) != wanted)
-        refuse(refusal::not_contiguous, role + " is not contiguous; pass a copy, as numpy.ascontiguousarray makes");
+        refuse(refusal::not_contiguous,
+               role + " is not contiguous" + (role == "out" ? "" : "; pass numpy.ascontiguousarray(x)"));
   }
   void take_buffer(const std::string& role, bool is_written) {
     if (is_written && buffer_.readonly != 0) refuse(refusal::read_only, role + " is read-only");
@@ -140,8 +166,13 @@ class array {
   void take_dlpack(nb::handle x, const std::string& role, bool is_written) {
     PyErr_Clear();
     nb::ndarray<nb::ro> from;
-    if (!nb::try_cast(x, from, false))
-      throw failure{type_error, role + " is no array: it has neither the buffer protocol nor DLPack"};
+    if (!nb::try_cast(x, from, false)) {
+      if (PyObject_CheckBuffer(x.ptr()) != 0) refuse_type(role);  // NumPy's times have no format
+      const bool may_be_path = PyUnicode_Check(x.ptr()) != 0;
+      throw failure{type_error, role + " is of type " + Py_TYPE(x.ptr())->tp_name +
+                                    "; pass a NumPy array, a torch tensor, or what has the buffer protocol or DLPack" +
+                                    (may_be_path ? "; load reads files" : "")};
+    }
     if (is_written) {  // DLPack of old does not tell what is read-only
       nb::ndarray<> writable;
       if (!nb::try_cast(x, writable, false)) refuse(refusal::read_only, role + " is read-only");
@@ -157,6 +188,7 @@ class array {
         [&](size_t d) { return from.stride(d) * int64_t{value_bytes_}; });
   }
 
+  nb::handle from_;  // is not kept
   Py_buffer buffer_{};
   nb::ndarray<nb::ro> owner_;
   std::byte* data_ = nullptr;
@@ -173,7 +205,8 @@ inline bool overlap(const_bytes a, const_bytes b) {
 inline codec_choice choice_of(const std::string& codec, int mode, double bound) {
   codec_choice choice{codec, {}};
   const bool lossy = tools::is_lossy(codec);
-  if (tools::types_of(codec).empty()) check(status::unknown_codec, "codec '" + codec + "'");
+  if (tools::types_of(codec).empty())
+    throw failure{static_cast<uint32_t>(status::unknown_codec), tools::unknown_codec_text(codec)};
   if (lossy && mode < 0) refuse(refusal::bound_missing, "codec '" + codec + "' needs a bound");
   if (!lossy && mode >= 0) refuse(refusal::bound_unwanted, "codec '" + codec + "' is lossless and takes no bound");
   if (lossy) choice.bound = {static_cast<bound_mode>(mode), bound, nullptr};

@@ -3,11 +3,15 @@
 #include "commands.hpp"
 #include "frame_file.hpp"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
+#include <map>
+#include <memory>
 #include <utility>
 
 using namespace nanobind::literals;
@@ -30,29 +34,19 @@ void write_frame(const nb::bytes& path, nb::handle frame) {
 struct named_array {
   std::string name, type;
   array values;
+  std::unique_ptr<array> base;
 
-  named_array(const std::string& called, nb::handle x, const std::string& as, bool is_bool)
+  named_array(const std::string& called, nb::handle x, const std::string& as, bool is_bool, nb::handle of_base)
       : name(called), values(x, "tensor '" + called + "'") {
-    const std::string role = tools::about_tensor(name) + "the array";
-    type = is_bool ? "BOOL" : tools::file_type_of(values.type(as, role));
+    const std::string role = "tensor '" + name + "'", base_role = "the base of " + role;
+    const dtype own = values.type(as, role);
+    type = is_bool ? "BOOL" : tools::file_type_of(own);
+    if (of_base.is_none()) return;
+    base = std::make_unique<array>(of_base, base_role);
+    if (base->bytes() != values.bytes() || base->type(as, base_role) != own)
+      refuse(refusal::wrong_size, base_role + " has another type or size");
   }
 };
-
-// The header of a safetensors file of these arrays. Larger elements come first, so that all are aligned.
-tools::safetensors_header header_of(std::deque<named_array>& arrays, const std::string& path) {
-  std::vector<tools::named_tensor> described;
-  std::vector<const named_array*> order;
-  for (const named_array& a : arrays) order.push_back(&a);
-  std::stable_sort(order.begin(), order.end(), [](const named_array* a, const named_array* b) {
-    return a->values.value_bytes() > b->values.value_bytes();
-  });
-  uint64_t end = 0;
-  for (const named_array* a : order) {
-    described.push_back({.name = a->name, .dtype = a->type, .shape = a->values.shape(), .begin = end});
-    described.back().end = end += a->values.bytes();
-  }
-  return tools::parse_safetensors_header(tools::make_safetensors_header(described, {}), path);
-}
 
 tools::encode_options options_of(const std::string& path, const std::string& codec, int mode, double bound,
                                  unsigned threads) {
@@ -60,6 +54,10 @@ tools::encode_options options_of(const std::string& path, const std::string& cod
   options.out = path;
   options.threads = threads;
   options.is_silent = true;
+  if (codec.empty()) {  // of deltas
+    options.chooses_codec = true;
+    return options;
+  }
   if (codec.find('=') == std::string::npos) {
     options.bound = choice_of(codec, mode, bound).bound;
     options.codecs = tools::codec_rules(codec);
@@ -68,7 +66,7 @@ tools::encode_options options_of(const std::string& path, const std::string& cod
   try {
     options.codecs = tools::codec_rules(codec);
   } catch (const tools::usage_error& e) {
-    check(status::unknown_codec, e.what());
+    throw failure{static_cast<uint32_t>(status::unknown_codec), "codec '" + codec + "': " + e.what()};
   }
   const bool lossy = !options.codecs.lossy().empty();
   if (lossy && mode < 0) refuse(refusal::bound_missing, "codec '" + codec + "' needs a bound");
@@ -77,20 +75,44 @@ tools::encode_options options_of(const std::string& path, const std::string& cod
   return options;
 }
 
-// `tensors`: tuples of a name, an array, the type that its integers stand for or "", and whether they are booleans.
-std::vector<std::string> write_tensors(const nb::bytes& path, const nb::list& tensors, const std::string& codec,
-                                       int mode, double bound, unsigned threads) {
-  const tools::encode_options options = options_of(path_of(path), codec, mode, bound, threads);
+// `tensors`: tuples of a name, an array, the type that its integers stand for or "", whether they are booleans, and the
+// base or None. Returns pairs of the name of a tensor that no codec takes, and why.
+std::vector<std::pair<std::string, std::string>> write_tensors(const nb::bytes& path, const nb::list& tensors,
+                                                               const std::string& codec, int mode, double bound,
+                                                               nb::handle threads) {
+  tools::encode_options options = options_of(path_of(path), codec, mode, bound, threads_of(threads));
+  if (mode >= 0 && !(bound > 0 && std::isfinite(bound))) check(status::bad_bound);
   std::deque<named_array> arrays;
   for (const nb::handle t : tensors)
-    arrays.emplace_back(nb::cast<std::string>(t[0]), t[1], nb::cast<std::string>(t[2]), nb::cast<bool>(t[3]));
+    arrays.emplace_back(nb::cast<std::string>(t[0]), t[1], nb::cast<std::string>(t[2]), nb::cast<bool>(t[3]), t[4]);
   const nb::gil_scoped_release unlocked;
-  const tools::safetensors_header header = header_of(arrays, options.out);
-  std::map<std::string, const_bytes> by_name;
-  for (const named_array& a : arrays) by_name.emplace(a.name, a.values.all());
-  std::vector<const_bytes> values;
-  for (const tools::named_tensor& t : header.tensors) values.push_back(by_name.at(t.name));
-  return tools::encode_tensors(options, options.out, header, values, std::vector<const_bytes>(values.size())).left_out;
+  std::map<std::string, const named_array*> by_name;
+  std::vector<tools::named_tensor> described;
+  for (const named_array& a : arrays) {
+    by_name.emplace(a.name, &a);
+    described.push_back({.name = a.name, .dtype = a.type, .shape = a.values.shape()});
+    described.back().end = a.values.bytes();
+    if (a.base != nullptr) options.base = "base";  // says that there is one
+  }
+  const tools::safetensors_header header = tools::header_of_tensors(std::move(described), options.out);
+  std::vector<const_bytes> values, bases;
+  for (const tools::named_tensor& t : header.tensors) {
+    const named_array& a = *by_name.at(t.name);
+    values.push_back(a.values.all());
+    bases.push_back(a.base != nullptr ? a.base->all() : bytes{});
+  }
+  std::vector<std::pair<std::string, std::string>> left_out;
+  for (const tools::named_tensor& t : tools::encode_tensors(options, options.out, header, values, bases).left_out)
+    left_out.emplace_back(t.name, options.codecs.why_none(t.type()));
+  return left_out;
+}
+
+// What else a file may be, and how it is read; or "".
+std::string other_format(const_bytes content) {
+  const std::string_view all(reinterpret_cast<const char*>(content.data()), content.size());
+  if (all.starts_with("\x93NUMPY")) return "this is a .npy file, which numpy.load reads";
+  if (all.starts_with("PK\3\4")) return "this is a zip archive; numpy.load reads .npz, torch.load .pt";
+  return "";
 }
 
 // A file that has been read: one frame, or tensors with names.
@@ -118,14 +140,24 @@ class tensors_file {
     }
     return all;
   }
-  // Reads the values of a tensor as bytes.
-  void read_values(size_t which, nb::handle out, unsigned threads) const {
+  // The names in the order of the file's header.
+  const std::vector<std::string>& names() const { return tensors_.original.names; }
+  // Reads the values of a tensor as bytes. `base`: of a delta, or None.
+  void read_values(size_t which, nb::handle out, nb::handle base, nb::handle threads_or_0) const {
+    const unsigned threads = threads_of(threads_or_0);
     const array to(out, "out", true);
     const tools::stored_tensor& t = tensors_.tensors.at(which);
     if (to.bytes() != t.raw_bytes()) refuse(refusal::wrong_size, t.about.tensor + "out has another size");
+    std::unique_ptr<array> before;
+    if (t.is_frame && !base.is_none()) {
+      before = std::make_unique<array>(base, "the base of " + t.about.tensor.substr(0, t.about.tensor.size() - 2));
+      if (before->bytes() != to.bytes()) check(status::wrong_base, about_tensor_of(t));
+    }
     const nb::gil_scoped_release unlocked;
-    if (t.is_frame)
-      check(tools::decode_frame(t.content, to.all(), 0, {.threads = threads}), t.about.file + ": " + t.about.tensor);
+    if (before != nullptr)
+      check(tools::decode_delta_frame(t.content, before->all(), to.all(), {.threads = threads}), about_tensor_of(t));
+    else if (t.is_frame)
+      check(tools::decode_frame(t.content, to.all(), 0, {.threads = threads}), about_tensor_of(t));
     else
       std::copy(t.content.begin(), t.content.end(), to.data());
   }
@@ -133,23 +165,16 @@ class tensors_file {
  private:
   void read(tools::input in) {
     has_names_ = in.is_safetensors;
+    if (const std::string other = other_format(in.content.all()); !other.empty())
+      throw tools::file_error(in.path, other);
     if (!has_names_) {
       frame_ = tools::open_frame(std::move(in));
       return;
     }
-    tools::safetensors_file file = tools::parse_safetensors(std::move(in.content), in.path);
-    if (file.header.metadata.contains(tools::original_header)) {
-      tensors_ = tools::open_frames(std::move(file), in.path);
-      tools::check_raw_tensors(tensors_, in.path);
-      return;
-    }
-    tensors_.content = std::move(file);
-    for (const tools::named_tensor& t : tensors_.content.header.tensors)
-      tensors_.tensors.push_back({.about = {in.path, tools::about_tensor(t.name)},
-                                  .tensor = t,
-                                  .content = tensors_.content.values(t),
-                                  .is_frame = false,
-                                  .view = {}});
+    tensors_ = tools::open_tensors(tools::parse_safetensors(std::move(in.content), in.path), in.path);
+  }
+  static std::string about_tensor_of(const tools::stored_tensor& t) {
+    return t.about.file + ": " + t.about.tensor.substr(0, t.about.tensor.size() - 2);  // without ": "
   }
 
   bool has_names_ = false;
@@ -161,7 +186,7 @@ class tensors_file {
 
 void bind_files(nb::module_& m) {
   m.def("write_frame", &write_frame, "path"_a, "frame"_a);
-  m.def("write_tensors", &write_tensors, "path"_a, "tensors"_a, "codec"_a, "mode"_a, "bound"_a, "threads"_a);
+  m.def("write_tensors", &write_tensors, "path"_a, "tensors"_a, "codec"_a, "mode"_a, "bound"_a, "threads"_a.none());
   nb::class_<tensors_file>(m, "TensorsFile")
       .def(nb::init<nb::bytes>(), "path"_a)
       .def_prop_ro("is_frame", &tensors_file::is_frame)
@@ -171,7 +196,8 @@ void bind_files(nb::module_& m) {
              return nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>>(frame.data(), {frame.size()}, self);
            })
       .def("tensors", &tensors_file::tensors)
-      .def("read", &tensors_file::read_values, "which"_a, "out"_a, "threads"_a);
+      .def_prop_ro("names", &tensors_file::names)
+      .def("read", &tensors_file::read_values, "which"_a, "out"_a, "base"_a.none(), "threads"_a.none());
 }
 
 }  // namespace tuck::python

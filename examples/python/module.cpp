@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ uint64_t encode_to(nb::handle tensor, const array* base, nb::handle out, encode_
   const bytes frame = to.all();
   const_bytes before;
   if (overlap(p.values, frame)) refuse(refusal::overlap, "out overlaps the tensor");
+  if (to.value_bytes() != 1 || to.shape().size() != 1)
+    refuse(refusal::unknown_type, "out is " + to.type_text() + " of " + std::to_string(to.shape().size()) +
+                                      " dimension(s); for a frame pass a uint8 array of one");
   if (base != nullptr) {
     before = base->all();
     if (before.size() != p.values.size() || base->type(how.as, "the base") != p.type)
@@ -59,23 +63,30 @@ uint64_t encode_delta(nb::handle tensor, nb::handle base, nb::handle out, encode
   return encode_to(tensor, &before, out, how);
 }
 
-void decode(nb::handle frame, nb::handle out, unsigned threads) {
+// `as`: the type that integers in `out` stand for, or empty.
+void decode(nb::handle frame, nb::handle out, const std::string& as, nb::handle most_threads) {
+  const unsigned threads = threads_of(most_threads);
   const array from(frame, "the frame"), to(out, "out", true);
-  const bytes values = room_for(header_of(from.all()), to);
+  const bytes values = room_for(header_of(from.all()), to, as);
   if (overlap(from.all(), values)) refuse(refusal::overlap, "out overlaps the frame");
   outcome done;
   {
     const nb::gil_scoped_release unlocked;
     done = tools::decode_frame(from.all(), values, 0, {.threads = threads});
   }
-  if (!done) check(done, "the frame");
+  check(done);
 }
 
-void apply_delta(nb::handle delta, nb::handle base, nb::handle out, unsigned threads) {
+// as_base, as: of base and `out`.
+void apply_delta(nb::handle delta, nb::handle base, const std::string& as_base, nb::handle out, const std::string& as,
+                 nb::handle most_threads) {
+  const unsigned threads = threads_of(most_threads);
   const array from(delta, "the delta"), before(base, "the base"), to(out, "out", true);
   const frame_header h = header_of(from.all());
-  const bytes values = room_for(h, to);
-  if (before.bytes() != values.size()) check(status::wrong_base);
+  if ((h.flags & flag_delta) == 0) check(status::not_a_delta);
+  if (before.bytes() != h.value_count * size_of(h.type)) check(status::wrong_base);
+  check_type(h, before, as_base, "the base");
+  const bytes values = room_for(h, to, as);
   if (!tuck::aligned(before.data(), size_of(h.type))) check(status::misaligned, "the base");
   if (overlap(from.all(), values) || (values.data() != before.data() && overlap(before.all(), values)))
     refuse(refusal::overlap, "out overlaps the delta, or a part of the base; it may be the base itself");
@@ -84,7 +95,7 @@ void apply_delta(nb::handle delta, nb::handle base, nb::handle out, unsigned thr
     const nb::gil_scoped_release unlocked;
     done = tools::decode_delta_frame(from.all(), before.all(), values, {.threads = threads});
   }
-  if (!done) check(done, "the delta");
+  check(done);
 }
 
 // The shape in the metadata of a frame, or that of one dimension if there is none.
@@ -179,7 +190,11 @@ NB_MODULE(_tuck, m) {
           PyObject* type = error_classes != nullptr ? PyDict_GetItem(error_classes, key.ptr()) : nullptr;
           PyErr_SetString(type != nullptr ? type : PyExc_ValueError, f.text.c_str());
         } catch (const tools::file_error& e) {
-          PyErr_SetString(PyExc_OSError, e.what());
+          if (e.error_number() == 0)
+            PyErr_SetString(PyExc_OSError, e.what());
+          else  // FileNotFoundError and the like
+            PyErr_SetObject(PyExc_OSError,
+                            nb::make_tuple(e.error_number(), std::strerror(e.error_number()), e.file().c_str()).ptr());
         }
       },
       nullptr);
@@ -188,16 +203,17 @@ NB_MODULE(_tuck, m) {
       .def(
           "__init__",
           [](encode_settings* self, std::string codec, std::string as, int mode, double bound, bool checksums,
-             unsigned threads, bool for_gpu) {
-            new (self) encode_settings{std::move(codec), std::move(as), mode, bound, checksums, threads, for_gpu};
+             nb::handle threads, bool for_gpu) {
+            new (self)
+                encode_settings{std::move(codec), std::move(as), mode, bound, checksums, threads_of(threads), for_gpu};
           },
-          "codec"_a, "as_type"_a, "mode"_a, "bound"_a, "checksums"_a, "threads"_a, "for_gpu"_a);
+          "codec"_a, "as_type"_a, "mode"_a, "bound"_a, "checksums"_a, "threads"_a.none(), "for_gpu"_a);
   m.def("most_bytes", &most_bytes, "tensor"_a, "how"_a, "is_delta"_a);
   m.def("plan_of", &plan_of, "type"_a, "shape"_a, "how"_a, "is_delta"_a);
   m.def("encode", &encode, "tensor"_a, "out"_a, "how"_a);
   m.def("encode_delta", &encode_delta, "tensor"_a, "base"_a, "out"_a, "how"_a);
-  m.def("decode", &decode, "frame"_a, "out"_a, "threads"_a);
-  m.def("apply_delta", &apply_delta, "delta"_a, "base"_a, "out"_a, "threads"_a);
+  m.def("decode", &decode, "frame"_a, "out"_a, "as_type"_a, "threads"_a.none());
+  m.def("apply_delta", &apply_delta, "delta"_a, "base"_a, "base_type"_a, "out"_a, "as_type"_a, "threads"_a.none());
   m.def("info", &info, "frame"_a);
   m.def("dlpack_on_device", &dlpack_on_device, "capsule"_a);
   m.def("codecs", &codecs);

@@ -82,16 +82,23 @@ struct plan {
 
 inline frame_header header_of(const_bytes frame) {
   frame_header h;
-  check(inspect(frame, h), "the frame");
+  check(inspect(frame, h));
   return h;
 }
 
+// Checks the type of an array for the values of a frame. Integers stand for types that NumPy does not have. `as`: as of
+// array::type.
+inline void check_type(const frame_header& h, const array& x, const std::string& as, const std::string& role) {
+  const dtype type = x.type(as, role);
+  const bool has_numpy = h.type != dtype::bf16 && h.type != dtype::f8e4m3 && h.type != dtype::f8e5m2;
+  if (type == h.type || (as.empty() && !has_numpy && type <= dtype::i64 && size_of(type) == size_of(h.type))) return;
+  throw failure{static_cast<uint32_t>(status::type_mismatch),
+                role + " has dtype " + (as.empty() ? x.type_text() : as) + ", the frame " + name(h.type)};
+}
 // Checks the array for the values of a frame.
-inline bytes room_for(const frame_header& h, const array& out) {
+inline bytes room_for(const frame_header& h, const array& out, const std::string& as) {
   const uint64_t size = h.value_count * size_of(h.type);
-  const dtype type = out.type({}, "out");
-  if (type != h.type && !(type <= dtype::i64 && size_of(type) == size_of(h.type)))
-    check(status::type_mismatch, std::string("out has type ") + name(type) + ", the frame " + name(h.type));
+  check_type(h, out, as, "out");
   if (out.bytes() != size)
     refuse(refusal::wrong_size,
            "out has " + std::to_string(out.bytes()) + " bytes; the tensor has " + std::to_string(size));

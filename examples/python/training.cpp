@@ -4,6 +4,7 @@
 
 #include <tuck/model.hpp>
 
+#include <nanobind/stl/string.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -158,11 +159,11 @@ job* encode_job(nb::handle tensor, encode_settings& how) {
   return made.release();
 }
 
-job* decode_job(nb::handle frame, nb::handle out) {
+job* decode_job(nb::handle frame, nb::handle out, const std::string& as) {
   auto made = std::make_unique<job>();
   made->from = std::make_unique<array>(frame, "the frame");
   made->to = std::make_unique<array>(out, "out", true);
-  const bytes values = room_for(header_of(made->from->all()), *made->to);
+  const bytes values = room_for(header_of(made->from->all()), *made->to, as);
   if (overlap(made->from->all(), values)) refuse(refusal::overlap, "out overlaps the frame");
   made->bytes = values.size();
   made->work = [from = made->from->all(), values](job&) {
@@ -177,7 +178,7 @@ nb::tuple finish(job& waited) {
     const nb::gil_scoped_release unlocked;
     worker::get().finish(waited);
   }
-  check(waited.done, waited.to != nullptr ? "the frame" : "the tensor");
+  check(waited.done);
   return nb::make_tuple(waited.frame.size(), waited.seconds);
 }
 
@@ -200,7 +201,7 @@ void bind_training(nb::module_& m) {
       .def_prop_ro("is_done", [](job& j) { return worker::get().is_done(j); })
       .def("copy_frame", &copy_frame, "out"_a, "Copies the frame to an array of its size, once it is done.");
   m.def("encode_job", &encode_job, "tensor"_a, "how"_a);
-  m.def("decode_job", &decode_job, "frame"_a, "out"_a);
+  m.def("decode_job", &decode_job, "frame"_a, "out"_a, "as_type"_a);
 
   nb::class_<advisor>(m, "Advisor", "tuck::advisor of the C++ library, for lossless codecs with numbers from 0.")
       .def(

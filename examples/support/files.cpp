@@ -144,8 +144,11 @@ class uninterrupted {
 
 }  // namespace
 
-file_error::file_error(std::string_view file, std::string_view reason) : std::runtime_error(line(file, reason)) {}
-file_error::file_error(std::string_view file, int error_number) : file_error(file, reason_of(error_number)) {}
+file_error::file_error(std::string_view file, std::string_view reason)
+    : std::runtime_error(line(file, reason)), file_(file) {}
+file_error::file_error(std::string_view file, int error_number) : file_error(file, reason_of(error_number)) {
+  error_number_ = error_number;
+}
 
 std::string printable(std::string_view text) {
   std::string clean(text);

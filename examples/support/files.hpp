@@ -17,6 +17,13 @@ class file_error : public std::runtime_error {
  public:
   file_error(std::string_view file, std::string_view reason);
   file_error(std::string_view file, int error_number);  // the reason is the system's, as strerror tells it
+
+  const std::string& file() const noexcept { return file_; }
+  int error_number() const noexcept { return error_number_; }  // 0: another reason
+
+ private:
+  std::string file_;
+  int error_number_ = 0;
 };
 
 // `text` without control characters, so that hostile names stay on their line.

@@ -50,6 +50,7 @@ class json_builder final : public nlohmann::json_sax<nlohmann::json> {
  public:
   nlohmann::json root;
   std::optional<std::string> repeated;  // the key
+  std::vector<std::string> names;       // the keys of the whole, in order
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
@@ -65,6 +66,7 @@ class json_builder final : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& name) override {
     nlohmann::json& object = *open_.back();
     if (open_.size() <= checked_depth && object.contains(name)) repeated = name;
+    if (open_.size() == 1) names.push_back(name);
     member_ = &object[name];
     return !repeated;
   }
@@ -87,14 +89,15 @@ class json_builder final : public nlohmann::json_sax<nlohmann::json> {
   nlohmann::json* member_ = nullptr;  // of the innermost object
 };
 
-// Parses the text as a JSON object. Rejects duplicate keys.
-nlohmann::json parse_once(const std::string& text, const std::string& file) {
+// Parses the text as a JSON object. Rejects duplicate keys. `names`: receives the keys in order.
+nlohmann::json parse_once(const std::string& text, const std::string& file, std::vector<std::string>& names) {
   // To the parser, this byte is the end of the text.
   if (text.find('\0') != std::string::npos) throw file_error(file, "the safetensors header has a byte 0");
   json_builder builder;
   const bool parsed = nlohmann::json::sax_parse(text, &builder);
   if (builder.repeated) throw file_error(file, "the safetensors header has two '" + *builder.repeated + "'");
   if (!parsed || !builder.root.is_object()) throw file_error(file, "the safetensors header is not a JSON object");
+  names = std::move(builder.names);
   return std::move(builder.root);
 }
 
@@ -194,7 +197,8 @@ std::string file_type_of(dtype type) {
 
 safetensors_header parse_safetensors_header(std::string text, const std::string& file) {
   safetensors_header header;
-  const nlohmann::json parsed = parse_once(text, file);
+  const nlohmann::json parsed = parse_once(text, file, header.names);
+  std::erase(header.names, metadata_key);
   for (const auto& [name, described] : parsed.items()) {
     if (name != metadata_key) {
       header.tensors.push_back(tensor_reader(name, described, file).read());
@@ -258,12 +262,33 @@ std::string safetensors_prelude(const std::string& text) {
 
 std::string make_safetensors_header(const std::vector<named_tensor>& tensors,
                                     const std::map<std::string, std::string>& metadata) {
-  nlohmann::json header = {{metadata_key, metadata}};
-  for (const named_tensor& t : tensors)
-    header[t.name] = {{"dtype", t.dtype}, {"shape", t.shape}, {"data_offsets", {t.begin, t.end}}};
-  std::string text = header.dump();
+  nlohmann::ordered_json::object_t header = {{metadata_key, metadata}};
+  for (const named_tensor& t : tensors)  // the base class does not look for the same key
+    static_cast<nlohmann::ordered_json::object_t::Container&>(header).emplace_back(
+        t.name, nlohmann::ordered_json{{"dtype", t.dtype}, {"shape", t.shape}, {"data_offsets", {t.begin, t.end}}});
+  std::string text = nlohmann::ordered_json(std::move(header)).dump();
   text.append((data_alignment - (length_bytes + text.size()) % data_alignment) % data_alignment, ' ');
   return text;
+}
+
+safetensors_header header_of_tensors(std::vector<named_tensor> tensors, const std::string& file) {
+  std::vector<named_tensor*> order;
+  for (named_tensor& t : tensors) order.push_back(&t);
+  std::stable_sort(order.begin(), order.end(), [](const named_tensor* a, const named_tensor* b) {
+    return size_of(a->type()) > size_of(b->type());
+  });
+  uint64_t end = 0;
+  for (named_tensor* const t : order) {
+    t->begin = end;
+    t->end = end += t->end;
+  }
+  std::string text;
+  try {
+    text = make_safetensors_header(tensors, {});
+  } catch (const nlohmann::json::exception&) {
+    throw file_error(file, "the name of a tensor is not UTF-8");
+  }
+  return parse_safetensors_header(std::move(text), file);
 }
 
 std::string about_tensor(const std::string& name) {

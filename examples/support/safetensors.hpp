@@ -30,6 +30,7 @@ std::string file_type_of(dtype type);
 struct safetensors_header {
   std::string text;                   // the JSON, with its padding
   std::vector<named_tensor> tensors;  // in the order of their values, which fill the data without gaps
+  std::vector<std::string> names;     // of the tensors, in the order of the text
   std::map<std::string, std::string> metadata;
   uint64_t data_bytes = 0;
 };
@@ -61,6 +62,10 @@ std::string safetensors_prelude(const std::string& text);
 // Returns the header of these tensors, padded so that the data begin at a multiple of 64 in the file.
 std::string make_safetensors_header(const std::vector<named_tensor>& tensors,
                                     const std::map<std::string, std::string>& metadata);
+
+// Returns the header of these tensors, whose `end` is their size in bytes, in this order. The values of larger elements
+// come first, so that all are aligned. Throws file_error about `file`.
+safetensors_header header_of_tensors(std::vector<named_tensor> tensors, const std::string& file);
 
 // Returns the beginning of messages about a tensor: "tensor 'a': ". Long names are shortened.
 std::string about_tensor(const std::string& name);

@@ -16,14 +16,11 @@ dtype rule_type(std::string_view text) {
     if (c != '_') wanted += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   for (uint8_t t = 1; size_of(dtype{t}) != 0; ++t)
     if (wanted == name(dtype{t})) return dtype{t};
-  throw usage_error("--codec: unknown type '" + std::string(text) + "'; see 'tuck encode --help'");
+  throw usage_error("unknown type '" + std::string(text) + "'; there are " + types_of("zvc") + " and *");
 }
 
 void check_codec(std::string_view codec) {
-  const std::vector<std::string> known = codec_names();
-  if (std::find(known.begin(), known.end(), codec) == known.end())
-    throw usage_error("--codec: unknown codec '" + std::string(codec) +
-                      "'; pass CODEC or TYPE=CODEC, see 'tuck encode --help'");
+  if (types_of(codec).empty()) throw usage_error(unknown_codec_text(codec));
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -39,6 +36,12 @@ std::string refusal(std::string_view codec, dtype type) {
 
 }  // namespace
 
+std::string unknown_codec_text(std::string_view codec) {
+  std::string text = "unknown codec '" + std::string(codec) + "'; there are ";
+  for (const std::string& known : codec_names()) text += (text.ends_with(' ') ? "" : ", ") + known;
+  return text;
+}
+
 codec_rules::codec_rules(const std::string& text) {
   if (text.find('=') == std::string::npos) {
     check_codec(trimmed(text));
@@ -49,7 +52,7 @@ codec_rules::codec_rules(const std::string& text) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const std::string_view rule = trimmed(std::string_view(text).substr(begin, end - begin));
     const size_t equal = rule.find('=');
-    if (equal == std::string_view::npos) throw usage_error("--codec: '" + std::string(rule) + "' is not TYPE=CODEC");
+    if (equal == std::string_view::npos) throw usage_error("'" + std::string(rule) + "' is not TYPE=CODEC");
     add(trimmed(rule.substr(0, equal)), trimmed(rule.substr(equal + 1)));
     begin = end + 1;
   }
@@ -58,9 +61,8 @@ codec_rules::codec_rules(const std::string& text) {
 void codec_rules::add(std::string_view type_name, std::string_view codec) {
   const dtype type = rule_type(type_name);
   check_codec(codec);
-  if (!rules_.emplace(type, codec).second)
-    throw usage_error("--codec: two codecs for '" + std::string(type_name) + "'");
-  if (type != dtype::none && !takes(codec, type)) throw usage_error("--codec: " + refusal(codec, type));
+  if (!rules_.emplace(type, codec).second) throw usage_error("two codecs for '" + std::string(type_name) + "'");
+  if (type != dtype::none && !takes(codec, type)) throw usage_error(refusal(codec, type));
 }
 
 std::string_view codec_rules::rule_of(dtype type) const {
@@ -76,7 +78,7 @@ std::string_view codec_rules::codec_of(dtype type) const {
 
 std::string codec_rules::why_none(dtype type) const {
   const std::string_view codec = rule_of(type);
-  return codec.empty() ? std::string("--codec has no codec for ") + name(type) : refusal(codec, type);
+  return codec.empty() ? std::string("no codec for ") + name(type) : refusal(codec, type);
 }
 
 template <class Test> std::string_view codec_rules::first(const Test& test) const {

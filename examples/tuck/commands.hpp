@@ -45,6 +45,7 @@ struct decode_options {
   std::string in;
   std::string out;
   std::string base;
+  std::string tensor;  // of a safetensors file, to a .npy file; empty: all
   machine on = machine::host;
   unsigned threads = 0;
 };
@@ -77,7 +78,7 @@ void encode(const encode_options& options);
 // header.tensors[i]. Writes options.out. `path`: for messages.
 struct written_tensors {
   uint64_t file_bytes = 0;
-  std::vector<std::string> left_out;  // tensors that no codec takes, which are stored raw
+  std::vector<named_tensor> left_out;  // tensors that no codec takes, which are stored raw
 };
 written_tensors encode_tensors(const encode_options& options, const std::string& path, const safetensors_header& header,
                                const std::vector<const_bytes>& values, const std::vector<const_bytes>& of_base);

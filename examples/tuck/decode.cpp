@@ -100,9 +100,40 @@ void decode_safetensors(const decode_options& options, input from) {
   out.commit();
 }
 
+// Decodes one tensor of a safetensors file to a .npy file. Types that NumPy does not have become bytes.
+void decode_tensor(const decode_options& options, input from) {
+  const std::string path = from.path;
+  if (!from.is_safetensors) throw file_error(path, "not a safetensors file, and --tensor is for these");
+  const frames_file in = open_tensors(parse_safetensors(std::move(from.content), path), path);
+  size_t i = 0;
+  while (i < in.tensors.size() && in.tensors[i].tensor.name != options.tensor) ++i;
+  if (i == in.tensors.size()) throw file_error(path, "it has no tensor '" + options.tensor + "'; see 'tuck info'");
+  const stored_tensor& t = in.tensors[i];
+  const_bytes first = t.content;
+  safetensors_file base;
+  if (t.is_frame) check_needs_base(options, t.view, t.about);
+  if (t.is_frame && t.view.is_delta()) {
+    input old = read_input(options.base);
+    base = parse_safetensors(std::move(old.content), old.path);
+    first = values_in(base, old.path, in.original.tensors, path)[i];
+  }
+  byte_buffer values(t.raw_bytes());
+  if (!t.is_frame || t.view.is_delta()) std::copy(first.begin(), first.end(), values.all().begin());
+  if (t.is_frame) decode_all(options, {{t.about, t.content, t.view, values.all()}});
+  const bool has_type = t.tensor.dtype == "BOOL" || file_type_of(t.tensor.type()) == t.tensor.dtype;
+  output_file out(options.out);
+  out.write(bytes_of(make_npy_prelude(t.tensor.type(), has_type ? t.tensor.shape : std::vector{t.raw_bytes()})));
+  out.write(values.all());
+  out.commit();
+}
+
 }  // namespace
 
 void decode(const decode_options& options) {
+  if (!options.tensor.empty()) {
+    check_output(options.in, false, options.out);
+    return decode_tensor(options, read_input(options.in));
+  }
   input in = read_input(options.in, options.out);
   in.is_safetensors ? decode_safetensors(options, std::move(in)) : decode_npy(options, std::move(in));
 }

@@ -6,7 +6,9 @@
 #include "support/progress.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -134,12 +136,15 @@ void print_note(const encode_options& options, const std::string& path, const st
 }
 
 // Names the tensors that no codec takes.
-void print_left_out(const encode_options& options, const std::string& path, const std::vector<std::string>& tensors) {
+void print_left_out(const encode_options& options, const std::string& path, const std::vector<named_tensor>& tensors) {
   constexpr size_t most = 120;  // bytes of names
   if (tensors.empty()) return;
-  std::string list = tensors[0];
+  const auto shown = [&](size_t i) {
+    return tensors[i].name.substr(0, 80) + " (" + tensors[i].dtype.substr(0, 20) + ")";
+  };
+  std::string list = shown(0);
   size_t named = 1;
-  for (; named < tensors.size() && list.size() + tensors[named].size() < most; ++named) list += ", " + tensors[named];
+  for (; named < tensors.size() && list.size() + shown(named).size() < most; ++named) list += ", " + shown(named);
   if (named < tensors.size()) list += ", and " + std::to_string(tensors.size() - named) + " more";
   print_note(options, path, "stored raw, because --codec has no codec for their type: " + list);
 }
@@ -177,6 +182,33 @@ uint64_t write_safetensors(const encode_options& options, const safetensors_head
   for (const size_t i : order) out.write(encoded[i].content);
   out.commit();
   return prelude.size() + end;
+}
+
+// Encodes the arrays of a directory as the tensors of a safetensors file.
+void encode_directory(const encode_options& options) {
+  if (!options.base.empty() || options.as != dtype::none)
+    throw usage_error("--base and --as are not for a directory of .npy files");
+  const std::vector<std::filesystem::path> paths = npy_files(options.in);
+  check_output(options.in, true, options.out);
+  std::vector<npy_file> arrays;
+  std::vector<named_tensor> tensors;
+  std::map<std::string, const_bytes> by_name;
+  for (const std::filesystem::path& path : paths) {
+    arrays.push_back(read_npy(path));
+    const npy_header& h = arrays.back().header;
+    const std::string name = path.stem();
+    if (!h.opaque.empty() || h.fortran_order)
+      throw file_error(path.native(), "safetensors files have no " + (h.opaque.empty() ? "Fortran order" : h.opaque));
+    tensors.push_back({.name = name, .dtype = file_type_of(h.type), .shape = h.shape});
+    tensors.back().end = arrays.back().data().size();
+    by_name.emplace(name, arrays.back().data());
+  }
+  const safetensors_header header = header_of_tensors(std::move(tensors), options.out);
+  std::vector<const_bytes> values;
+  for (const named_tensor& t : header.tensors) values.push_back(by_name.at(t.name));
+  const written_tensors written =
+      encode_tensors(options, options.in, header, values, std::vector<const_bytes>(values.size()));
+  print_left_out(options, options.in, written.left_out);
 }
 
 void encode_safetensors(const encode_options& options, input from) {
@@ -217,8 +249,7 @@ written_tensors encode_tensors(const encode_options& options, const std::string&
                        .base = of_base[i],
                        .metadata = {},
                        .row = row_length(t.shape)});
-    if (options.codecs.codec_of(t.type()).empty())
-      written.left_out.push_back(t.name.substr(0, 80) + " (" + t.dtype.substr(0, 20) + ")");
+    if (options.codecs.codec_of(t.type()).empty()) written.left_out.push_back(t);
   }
   written.file_bytes = write_safetensors(options, header, encode_all(options, tensors, true));
   return written;
@@ -227,6 +258,7 @@ written_tensors encode_tensors(const encode_options& options, const std::string&
 void encode(const encode_options& options) {
   if (!options.base.empty() && options.out != standard_stream && same_file(options.base, options.out))
     throw file_error(options.out, "base and output are the same file");
+  if (std::error_code ignored; std::filesystem::is_directory(options.in, ignored)) return encode_directory(options);
   input in = read_input(options.in, options.out);
   in.is_safetensors ? encode_safetensors(options, std::move(in)) : encode_npy(options, std::move(in));
 }

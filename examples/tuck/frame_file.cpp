@@ -124,6 +124,24 @@ void check_raw_tensors(const frames_file& file, const std::string& path) {
     throw file_error(path, "the tensors that are stored raw fail their checksum");
 }
 
+frames_file open_tensors(safetensors_file content, const std::string& path) {
+  frames_file file;
+  if (content.header.metadata.contains(original_header)) {
+    file = open_frames(std::move(content), path);
+    check_raw_tensors(file, path);
+    return file;
+  }
+  file.content = std::move(content);
+  file.original = file.content.header;
+  for (const named_tensor& t : file.original.tensors)
+    file.tensors.push_back({.about = {path, about_tensor(t.name)},
+                            .tensor = t,
+                            .content = file.content.values(t),
+                            .is_frame = false,
+                            .view = {}});
+  return file;
+}
+
 void check_base(const npy_header& base, const std::string& path, const npy_header& wanted, const std::string& what) {
   if (array_text(base) != array_text(wanted))
     throw file_error(path, "the base is " + array_text(base) + ", " + what + array_text(wanted));

@@ -80,6 +80,9 @@ struct frames_file {
 // Checks a safetensors file with all tensors of the original file. Throws file_error about `path`.
 frames_file open_frames(safetensors_file content, const std::string& path);
 
+// The same of any safetensors file: tensors that are no frames count as stored raw. Checks these.
+frames_file open_tensors(safetensors_file content, const std::string& path);
+
 // Returns the digest of the values of tensors that are stored raw, in the order of the original file.
 uint64_t raw_tensors_digest(const std::vector<const_bytes>& values);
 // Throws file_error if the values of tensors that are stored raw fail their digest.

@@ -167,6 +167,8 @@ void add_encode(CLI::App& program, encode_options& options) {
       "The .npy header is stored in the frame. Decoding restores the identical file. With quantize, each value\n"
       "is restored within the error bound, and infinities and NaN exactly. -0.0 may become 0.0.\n"
       "\n"
+      "A directory is encoded as the safetensors file of its .npy files would be.\n"
+      "\n"
       "IN.safetensors is encoded to a safetensors file with one frame per tensor. Tensors of a type that the codec\n"
       "does not take, and tensors whose frame would not be smaller, are stored raw. A line at the end names the\n"
       "former.\n"
@@ -176,12 +178,19 @@ void add_encode(CLI::App& program, encode_options& options) {
       "list count as u8, one value per byte. Types without a codec are stored raw. Types ignore\n"
       "case, and F8_E4M3 is f8e4m3, as in safetensors files.");
   app.add_option("IN.npy", options.in,
-                 "The array: NumPy format 1 to 3, little-endian; or IN.safetensors; - is standard input")
+                 "The array: NumPy format 1 to 3, little-endian; or IN.safetensors; or a directory of .npy files;\n"
+                 "- is standard input")
       ->required();
   app.add_option("OUT.tuck", options.out,
                  "The frame; an existing file is replaced when the frame is complete; - is standard output")
       ->required();
-  const auto set_codec = [&options](const std::string& text) { options.codecs = codec_rules(text); };
+  const auto set_codec = [&options](const std::string& text) {
+    try {
+      options.codecs = codec_rules(text);
+    } catch (const usage_error& e) {
+      throw usage_error(std::string("--codec: ") + e.what());
+    }
+  };
   app.add_option_function<std::string>("--codec", set_codec, "Codec: " + CLI::detail::join(codec_names(), ", "))
       ->default_str("zvc")
       ->type_name("NAME");
@@ -213,6 +222,8 @@ void add_decode(CLI::App& program, decode_options& options) {
   app.add_option("OUT.npy", options.out,
                  "The array; an existing file is replaced when the array is complete; - is standard output")
       ->required();
+  app.add_option("--tensor", options.tensor, "Write only this tensor of a safetensors file, as a .npy file")
+      ->type_name("NAME");
   add_base(app, options.base, "The base of the delta");
   add_machine(app, options.on, options.threads);
   app.callback([&options] {

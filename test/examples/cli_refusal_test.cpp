@@ -31,7 +31,8 @@ TEST_F(Cli, refuses_bad_places) {
   make_small_frame();
   const std::string missing = dir / "none.npy", below_file = in + "/x", below_none = dir / "none/x", place = dir / ".";
   EXPECT_EQ(refusal({"encode", missing, out}, missing), "No such file or directory");
-  EXPECT_EQ(refusal({"encode", place, out}, place), "Is a directory");
+  EXPECT_EQ(refusal({"encode", place, out}, out),
+            "the output is a safetensors file, and its name must end in .safetensors");
   EXPECT_EQ(refusal({"decode", missing, out}, missing), "No such file or directory");
   EXPECT_EQ(refusal({"info", place}, place), "Is a directory");
   EXPECT_EQ(refusal({"verify", missing}, missing), "No such file or directory");

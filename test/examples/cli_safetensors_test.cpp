@@ -242,6 +242,45 @@ TEST_F(CliSafetensors, refuses_damaged_frames) {
   EXPECT_EQ(dir.names(), (arguments{"model.safetensors", "packed.safetensors"}));
 }
 
+TEST_F(CliSafetensors, one_tensor) {
+  write_two();
+  expect_ok({"encode", model, packed});
+  const auto values = [&](const std::string& npy) { return npy.substr(npy.find('\n') + 1); };
+  const std::string data = scratch::read(model), w = data.substr(data.size() - 21417, 20200);
+  for (const std::string& file : {packed, model}) {  // frames, and tensors as they are
+    expect_ok({"decode", "--tensor", "w", file, out});
+    EXPECT_EQ(values(scratch::read(out)), w);
+    EXPECT_NE(scratch::read(out).find("'<u2', 'fortran_order': False, 'shape': (100, 101)"), std::string::npos);
+    expect_ok({"decode", "--tensor", "none", file, out});
+    EXPECT_EQ(refusal({"decode", "--tensor", "v", file, out}, file), "it has no tensor 'v'; see 'tuck info'");
+  }
+  expect_ok({"encode", "--base", base, model, packed});
+  expect_ok({"decode", "--base", base, "--tensor", "w", packed, out});
+  EXPECT_EQ(values(scratch::read(out)), w);
+  EXPECT_EQ(refusal({"decode", "--tensor", "w", packed, out}, packed),
+            "tensor 'w': the frame is a delta and needs its base: pass it with --base");
+  EXPECT_EQ(refusal({"decode", "--tensor", "w", packed, back}, back),
+            "the output is no safetensors file, because the input is none; choose another name");
+}
+
+TEST_F(CliSafetensors, a_directory_of_arrays) {
+  const std::string arrays = dir / "arrays";
+  std::filesystem::create_directory(arrays);
+  EXPECT_EQ(refusal({"encode", arrays, packed}, arrays), "there are no .npy files");
+  const std::string bytes = npy(dict("|u1", "(3,)"), "xyz"), floats = npy(dict("<f4", "(10, 25)"), sparse_data(1000));
+  scratch::write(arrays + "/a.npy", bytes);
+  scratch::write(arrays + "/b.npy", floats);
+  expect_ok({"encode", arrays, packed});
+  expect_ok({"verify", packed});
+  expect_ok({"decode", "--tensor", "b", packed, out});
+  EXPECT_EQ(tuck_cli({"compare", arrays + "/b.npy", out}).code, 0);
+  EXPECT_EQ(refusal({"encode", arrays, frame}, frame),
+            "the output is a safetensors file, and its name must end in .safetensors");
+  EXPECT_EQ(tuck_cli({"encode", "--as", "bf16", arrays, packed}).code, 2);
+  scratch::write(arrays + "/c.npy", npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", sparse_data(16)));
+  EXPECT_EQ(refusal({"encode", arrays, packed}, arrays + "/c.npy"), "safetensors files have no Fortran order");
+}
+
 TEST_F(CliSafetensors, usage_errors) {
   scratch::write(model, safetensors("{" + described("a", "U16", "8", 0, 16) + "}", std::string(16, 'x')));
   EXPECT_EQ(tuck_cli({"encode", "--as", "bf16", model, packed}).code, 2);

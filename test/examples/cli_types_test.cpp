@@ -115,7 +115,7 @@ TEST_F(CliTypes, codecs_by_type) {
   scratch::write(in, npy(dict("<f4", "(3000,)"), sparse_data(12000)));
   expect_ok({"encode", "--codec", "f32=rle,*=zvc", in, frame});
   EXPECT_EQ(info_json()["codec"], "rle");
-  EXPECT_EQ(refusal({"encode", "--codec", "i64=rle", in, frame}, in), "--codec has no codec for f32");
+  EXPECT_EQ(refusal({"encode", "--codec", "i64=rle", in, frame}, in), "no codec for f32");
 }
 
 TEST_F(CliTypes, wrong_rules_are_bad_usage) {
@@ -126,20 +126,20 @@ TEST_F(CliTypes, wrong_rules_are_bad_usage) {
     EXPECT_EQ(a.out, "");
     return a.err;
   };
-  const std::string see = "; see 'tuck encode --help'\n";
+  const std::string types =
+      "; there are u8, i8, f8e4m3, f8e5m2, u16, i16, f16, bf16, u32, i32, f32, u64, i64, f64 and *\n";
   EXPECT_EQ(complaint("f32=zvc,i64=rle,f32=zvc"), "tuck: --codec: two codecs for 'f32'\n");
   EXPECT_EQ(complaint("f8e4m3=zvc,F8_E4M3=zvc"), "tuck: --codec: two codecs for 'F8_E4M3'\n");
   EXPECT_EQ(complaint("*=zvc,*=rle"), "tuck: --codec: two codecs for '*'\n");
-  EXPECT_EQ(complaint("f31=zvc"), "tuck: --codec: unknown type 'f31'" + see);
-  EXPECT_EQ(complaint("=zvc"), "tuck: --codec: unknown type ''" + see);
-  const std::string pass = "; pass CODEC or TYPE=CODEC, see 'tuck encode --help'\n";
-  EXPECT_EQ(complaint("f32=zip"), "tuck: --codec: unknown codec 'zip'" + pass);
-  EXPECT_EQ(complaint("f32="), "tuck: --codec: unknown codec ''" + pass);
-  EXPECT_EQ(complaint("zip"), "tuck: --codec: unknown codec 'zip'" + pass);
-  EXPECT_EQ(complaint("f32"), "tuck: --codec: unknown codec 'f32'" + pass);
-  EXPECT_EQ(complaint(""), "tuck: --codec: unknown codec ''" + pass);
-  EXPECT_EQ(complaint(" "), "tuck: --codec: unknown codec ''" + pass);
-  EXPECT_EQ(complaint("f32=zvc, rle zvc=rle"), "tuck: --codec: unknown type 'rle zvc'" + see);
+  EXPECT_EQ(complaint("f31=zvc"), "tuck: --codec: unknown type 'f31'" + types);
+  EXPECT_EQ(complaint("=zvc"), "tuck: --codec: unknown type ''" + types);
+  EXPECT_TRUE(complaint("f32=zip").starts_with("tuck: --codec: unknown codec 'zip'; there are zvc, rle, "));
+  EXPECT_TRUE(complaint("f32=").starts_with("tuck: --codec: unknown codec ''; there are zvc, rle, "));
+  EXPECT_TRUE(complaint("zip").starts_with("tuck: --codec: unknown codec 'zip'; there are zvc, rle, "));
+  EXPECT_TRUE(complaint("f32").starts_with("tuck: --codec: unknown codec 'f32'; there are zvc, rle, "));
+  EXPECT_TRUE(complaint("").starts_with("tuck: --codec: unknown codec ''; there are zvc, rle, "));
+  EXPECT_TRUE(complaint(" ").starts_with("tuck: --codec: unknown codec ''; there are zvc, rle, "));
+  EXPECT_EQ(complaint("f32=zvc, rle zvc=rle"), "tuck: --codec: unknown type 'rle zvc'" + types);
   EXPECT_EQ(complaint("f32=zvc,rle"), "tuck: --codec: 'rle' is not TYPE=CODEC\n");
   EXPECT_EQ(complaint("f32=zvc,"), "tuck: --codec: '' is not TYPE=CODEC\n");
   EXPECT_EQ(complaint("i64=quantize"), "tuck: --codec: quantize takes f16, bf16, f32, f64, not i64\n");

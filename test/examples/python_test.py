@@ -176,6 +176,8 @@ class Errors(unittest.TestCase):
                 (tuck.OverlapError, lambda: tuck.encode(x, out=x.view(np.uint8))),
                 (tuck.SizeError, lambda: tuck.decode(frame, out=np.empty(3, np.float32))),
                 (tuck.DtypeError, lambda: tuck.decode(frame, out=np.empty(x.shape, np.float64))),
+                (tuck.DtypeError, lambda: tuck.decode(frame, out=np.empty(x.shape, np.int32))),
+                (tuck.DtypeError, lambda: tuck.encode(x, out=np.empty(x.size, np.float32))),
                 (tuck.OverlapError, lambda: tuck.decode(both[:frame.size], out=both.view(np.float32))),
                 (tuck.DamagedFrameError, lambda: tuck.decode(b"hello")),
                 (tuck.DamagedFrameError, lambda: tuck.decode(frame[:-1])),
@@ -183,6 +185,39 @@ class Errors(unittest.TestCase):
             with self.assertRaises(error):
                 call()
         self.assertTrue(issubclass(tuck.TuckError, ValueError))
+
+    def test_texts(self):
+        x = sparse()
+        frame, delta = tuck.encode(x), tuck.encode_delta(x, x)
+        for error, text, call in [
+                (tuck.UnknownCodecError, "'zcv'; there are zvc, rle,", lambda: tuck.encode(x, "zcv")),
+                (tuck.DtypeError, "complex128; tuck takes u8,", lambda: tuck.encode(x.astype(complex))),
+                (tuck.DtypeError, "datetime64", lambda: tuck.encode(np.zeros(3, "datetime64[s]"))),
+                (tuck.DtypeError, "float32; dtype='bf16' takes integers", lambda: tuck.encode(x, dtype="bf16")),
+                (TypeError, "^dtype: .*bf16", lambda: tuck.encode(x, dtype=np.float32)),
+                (TypeError, "^codec: ", lambda: tuck.encode(x, ["zvc"])),
+                (TypeError, "^bound: ", lambda: tuck.encode(x, "quantize", bound=tuck.Bound(0, "a"))),
+                (tuck.TuckError, "^threads: .* 1024", lambda: tuck.encode(x, threads=-1)),
+                (TypeError, "^threads: .* str", lambda: tuck.decode(frame, threads="1")),
+                (TypeError, "^the tensor is None", lambda: tuck.encode(None)),
+                (TypeError, "^the frame is of type str.*load", lambda: tuck.decode("x.tuck")),
+                (tuck.DamagedFrameError, "^the frame is truncated$", lambda: tuck.decode(frame[:-1])),
+                (tuck.NeedsBaseError, "apply_delta", lambda: tuck.decode(delta)),
+                (tuck.NotADeltaError, "decode", lambda: tuck.apply_delta(frame, x)),
+                (tuck.DtypeError, "^the base has dtype int32", lambda: tuck.apply_delta(delta, x.view(np.int32))),
+                (tuck.ContiguityError, "^tensor 1 is not .*ascontiguous", lambda: tuck.encode_batch([x, x.T])),
+                (TypeError, "a list or a dict", lambda: tuck.decode_batch(frame)),
+                (KeyError, "'b'", lambda: tuck.encode_delta_batch({"b": x}, {"a": x})),
+        ]:
+            with self.assertRaisesRegex(error, text):
+                call()
+
+    def test_names(self):
+        self.assertEqual(set(dir(tuck)), {*tuck.__all__, "training", "__doc__", "__version__"})
+        self.assertTrue(tuck.training.encode_job)
+        self.assertRaises(AttributeError, lambda: tuck.nothing)
+        code = "import sys, tuck; sys.exit('numpy' in sys.modules)"
+        subprocess.run([sys.executable, "-c", code], check=True)
 
     def test_damage(self):
         x = sparse()
@@ -270,11 +305,13 @@ class Files(unittest.TestCase):
     def test_many_tensors(self):
         for name in ("m.tuck", "m.safetensors"):
             path = self.folder / name
-            self.assertEqual(tuck.save(path, self.tensors, "rle"), [])
+            self.assertEqual(tuck.save(path, self.tensors, "rle"), {})
             self.assertLess(path.stat().st_size, sum(x.nbytes for x in self.tensors.values()))
             self.same(tuck.load(path), self.tensors)
-            self.same(tuck.load(path, names=["a", "none"]), {k: self.tensors[k] for k in ("a", "none")})
-            with self.assertRaisesRegex(KeyError, "'c'"):
+            self.assertEqual(list(tuck.load(path)), list(self.tensors))
+            self.same(tuck.load(path, names=["none", "a"]), {k: self.tensors[k] for k in ("a", "none")})
+            self.same(tuck.load(path, names="bits"), {"bits": self.tensors["bits"]})
+            with self.assertRaisesRegex(KeyError, "'c'; it has 'bits', 'a',"):
                 tuck.load(path, names=["a", "c"])
             self.run_program("verify", path)
         # The program reads and writes the same.
@@ -286,7 +323,8 @@ class Files(unittest.TestCase):
     def test_codecs_by_type(self):
         path = self.folder / "m.tuck"
         left = tuck.save(path, self.tensors, "f32=quantize,i16=rle", bound=tuck.absolute(0.5))
-        self.assertEqual(len(left), 4)
+        self.assertEqual(left, {"bits": "no codec for u8", "scalar": "no codec for f64", "none": "no codec for f16",
+                                "noise": "no codec for u8"})
         seen = tuck.load(path)
         self.assertLessEqual(np.abs(seen["a"] - self.tensors["a"]).max(), 0.5)
         self.same({**seen, "a": self.tensors["a"]}, self.tensors)
@@ -311,12 +349,18 @@ class Files(unittest.TestCase):
         for error, call in [
                 (tuck.TuckError, lambda: tuck.save(self.folder / "m.npz", {"a": x})),
                 (tuck.TuckError, lambda: tuck.save(self.folder / "m.safetensors", x)),
+                (tuck.TuckError, lambda: tuck.save(self.folder / "x.npy", x)),
+                (tuck.TuckError, lambda: tuck.save(path, {"__metadata__": x})),
+                (tuck.BoundError, lambda: tuck.save(path, {"a": x}, "quantize", bound=tuck.absolute(-1))),
+                (KeyError, lambda: tuck.save(path, {"a": x}, dtype={"b": "bf16"})),
+                (KeyError, lambda: tuck.save(path, {"a": x}, base={"b": x})),
+                (TypeError, lambda: tuck.save(path, {"a": x}, base={"a": None})),
                 (tuck.ContiguityError, lambda: tuck.save(path, {"a": x.T})),
                 (tuck.DtypeError, lambda: tuck.save(path, {"a": x.astype(complex)})),
                 (TypeError, lambda: tuck.save(path, {3: x})),
                 (TypeError, lambda: tuck.save(path, {"a": [1]})),
                 (TypeError, lambda: tuck.save(path, {"a": x}, dtype="bf16")),
-                (OSError, lambda: tuck.load(self.folder / "missing.tuck")),
+                (FileNotFoundError, lambda: tuck.load(self.folder / "missing.tuck")),
                 (ValueError, lambda: tuck.load("a\0b")),
         ]:
             with self.assertRaises(error):
@@ -328,6 +372,33 @@ class Files(unittest.TestCase):
             path.write_bytes(bad)
             with self.assertRaises(tuck.DamagedFrameError):
                 tuck.load(path)
+        np.save(self.folder / "x.npy", x)
+        with self.assertRaisesRegex(tuck.DamagedFrameError, "numpy.load"):
+            tuck.load(self.folder / "x.npy")
+
+    def test_deltas(self):
+        new = {name: x.copy() for name, x in self.tensors.items()}
+        new["a"][::3, ::7] += 1
+        one, many = self.folder / "a.tuck", self.folder / "m.safetensors"
+        self.assertEqual(tuck.save(one, new["a"], base=self.tensors["a"]), {})
+        tuck.save(many, new, base=self.tensors)
+        self.assertLess(max(one.stat().st_size, many.stat().st_size), 12000)
+        self.same({"a": tuck.load(one, base=self.tensors["a"])}, {"a": new["a"]})
+        self.same(tuck.load(many, base=self.tensors), new)
+        np.save(self.folder / "base.npy", self.tensors["a"])
+        tuck.encode_delta(new["a"], self.tensors["a"]).tofile(one)  # is the same
+        self.run_program("decode", "--base", "base.npy", "a.tuck", "new.npy")
+        self.assertTrue((np.load(self.folder / "new.npy") == new["a"]).all())
+        if torch is not None:
+            self.assertTrue((tuck.load(one, base=self.tensors["a"], torch=True).numpy() == new["a"]).all())
+        for error, call in [
+                (tuck.NeedsBaseError, lambda: tuck.load(many)), (tuck.NeedsBaseError, lambda: tuck.load(one)),
+                (tuck.WrongBaseError, lambda: tuck.load(many, base=new)), (KeyError, lambda: tuck.load(many, base={})),
+                (tuck.WrongBaseError, lambda: tuck.load(one, base=new["a"])), (TypeError, lambda: tuck.load(one, base={})),
+                (tuck.SizeError, lambda: tuck.save(many, {"a": new["a"]}, base={"a": new["a"][1:]})),
+                (tuck.BoundError, lambda: tuck.save(many, new, base=new, bound=tuck.absolute(1)))]:
+            with self.assertRaises(error):
+                call()
 
 
 @unittest.skipIf(torch is None, "there is no PyTorch")
@@ -352,7 +423,7 @@ class Torch(unittest.TestCase):
     def test_autograd_and_views(self):
         x = torch.from_numpy(sparse()).requires_grad_()
         self.assertTrue((tuck.decode(tuck.encode(x)) == x).all())
-        with self.assertRaises(tuck.ContiguityError):
+        with self.assertRaisesRegex(tuck.ContiguityError, r"x\.contiguous\(\)"):
             tuck.encode(x.t())
         z = torch.complex(x.detach(), x.detach() + 1).conj().imag  # has the negative bit
         self.assertTrue((tuck.decode(tuck.encode(z.contiguous())) == z).all())

@@ -250,7 +250,7 @@ class Saved(unittest.TestCase):
             out = Keep.apply(x)
         for stored in [o for o in gc.get_objects() if type(o) is tuck_torch.store.Frame and o.frame is not None]:
             stored.frame[20] ^= 1
-        with self.assertRaisesRegex((RuntimeError, tuck.TuckError), "the frame: "):  # autograd may change the type
+        with self.assertRaisesRegex((RuntimeError, tuck.TuckError), "frame|chunk"):  # autograd may change the type
             out.backward()
 
 

@@ -53,7 +53,7 @@ class Runs(unittest.TestCase):
 
     def test_faults_are_noticed_and_repaired(self):
         out = self.run_small("--steps", "12", "--drop", "3,4,12", "--repeat", "6", "--damage", "8", "--rates", "1e-5")
-        refused = re.findall(r"server: step (\d+): the delta: (.*); (.*)", out)
+        refused = re.findall(r"server: step (\d+): (.*); (.*)", out)
         base = "the base is not the tensor that the delta was made against"
         self.assertEqual([refused[0], refused[1], refused[3]],
                          [("5", base, "asks for a full frame"), ("6", base, "it is applied already"),

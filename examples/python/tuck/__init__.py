@@ -14,7 +14,7 @@ frames as files.
 from __future__ import annotations
 
 from functools import lru_cache
-from os import PathLike
+from os import PathLike, fsdecode, fsencode
 from typing import (TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, TypeVar, Union,
                     overload)
 
@@ -97,18 +97,32 @@ def pointwise(value: float) -> Bound:
 def _mode(bound):
     if bound is None:
         return -1, 0.0
-    if isinstance(bound, Bound):
+    if isinstance(bound, Bound) and bound.mode in (0, 1, 2) and isinstance(bound.value, (int, float)):
         return bound
     raise TypeError("bound: pass tuck.absolute(x), tuck.range_relative(x) or tuck.pointwise(x)")
 
 
+def _check_name(value, role, example):
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"{role}: pass a name, such as {example!r}, not {value!r}")
+
+
 @lru_cache(maxsize=256)
-def _settings(codec, dtype, bound, checksums, threads, for_gpu=False):
+def _cached_settings(codec, dtype, bound, checksums, threads, for_gpu):
     mode, value = _mode(bound)
-    if not isinstance(codec, str) and codec is not _OF_DELTAS:
-        raise TypeError("codec: pass its name, such as 'zvc'")
-    name = "" if codec is _OF_DELTAS else codec or "none"
+    name = "" if codec is _OF_DELTAS else codec or None
     return _tuck.Settings(name, dtype or "", mode, value, bool(checksums), threads, bool(for_gpu))
+
+
+def _settings(codec, dtype, bound, checksums, threads, for_gpu=False):
+    try:
+        return _cached_settings(codec, dtype, bound, checksums, threads, for_gpu)
+    except TypeError:  # perhaps of what the cache cannot hold
+        if codec is not _OF_DELTAS:
+            _check_name(codec, "codec", "zvc")
+        if dtype is not None:
+            _check_name(dtype, "dtype", "bf16")
+        return _cached_settings.__wrapped__(codec, dtype, bound, checksums, threads, for_gpu)
 
 
 def _array(x, role, dtype=None):
@@ -121,7 +135,7 @@ def _array(x, role, dtype=None):
         if x.dtype.kind == "V" or x.dtype.name in _ML_DTYPES:
             own = _ML_DTYPES.get(x.dtype.name)
             if own is None and dtype is None:
-                raise DtypeError(f"{role} has dtype {x.dtype}, which tuck does not have")
+                raise DtypeError(f"{role} has dtype {x.dtype}; tuck takes {_dtypes()} and booleans")
             return x.view(f"u{x.dtype.itemsize}"), dtype or own
         return x, dtype
     if isinstance(x, np.generic):
@@ -135,6 +149,8 @@ def _array(x, role, dtype=None):
             if role == "out":
                 raise DtypeError("out has other signs than its memory; pass out.resolve_neg()")
             x = x.resolve_conj().resolve_neg()
+        if not x.is_contiguous():
+            raise ContiguityError(f"{role} is not contiguous" + ("" if role == "out" else "; pass x.contiguous()"))
         if x.numel() != 0 and x.data_ptr() == 0:
             raise ContiguityError(f"the memory of {role} has been freed")
         name = str(x.dtype).split(".")[1]
@@ -145,9 +161,21 @@ def _array(x, role, dtype=None):
         if name in _ML_DTYPES:
             return x.view(_torch().uint8), dtype or _ML_DTYPES[name]
         return x, dtype
+    if x is None:
+        raise TypeError(f"{role} is None; pass a NumPy array or a torch tensor")
     if is_on_device(x):
         raise DeviceError(f"{role} is in memory of a GPU")
     return x, dtype
+
+
+def _dtypes() -> str:
+    return ", ".join(codecs()[0].dtypes)  # which takes all
+
+
+def _out(out, role="out"):
+    """What the extension takes for an array of values, and the name of its type, or ""."""
+    room, dtype = _array(out, role)
+    return room, dtype or ""
 
 
 def _torch():
@@ -197,7 +225,7 @@ def encode(x, codec="zvc", *, bound=None, out=None, dtype=None, checksums=False,
     x          array of any shape, contiguous, in memory of the CPU, or of a GPU where the package was built for GPUs
     codec      name of a codec or chain; see codecs()
     bound      for lossy codecs, and only for them: absolute(v), range_relative(v) or pointwise(v)
-    out        None, or uint8 array for the frame; max_frame_bytes(x, ...) are always enough
+    out        None, or uint8 array of one dimension for the frame; max_frame_bytes(x, ...) are always enough
     dtype      None, or what integers of the same size stand for: "bf16", "f8e4m3" or "f8e5m2"
     checksums  whether the frame has a digest of each chunk, which decoding compares
     threads    most threads; 0: one per core
@@ -297,15 +325,15 @@ def decode(frame, *, out=None, threads=1, stream=None, check=False):
     _refuse_stream(stream)
     from_, _ = _array(_as_array(frame), "the frame")
     if out is not None:
-        room, _ = _array(out, "out")
+        room = _out(out)
         try:
-            _tuck.decode(from_, room, threads)
+            _tuck.decode(from_, *room, threads)
         finally:  # the values before the damage may have been written
             _count_write(out)
         return out
     seen = _tuck.info(from_)
     made, room = _new_tensor(seen, frame)
-    _tuck.decode(from_, _array(room, "out")[0], threads)
+    _tuck.decode(from_, *_out(room), threads)
     return made
 
 
@@ -331,10 +359,11 @@ def apply_delta(delta: Union[Array, Bytes, DeviceFrame], base: T, *, out: Option
         return device.decode([delta], check, stream, [base], [out])[0]
     _refuse_stream(stream)
     from_, _ = _array(_as_array(delta), "the delta")
-    before, _ = _array(base, "the base")
+    before = _out(base, "the base")
     if out is None:
         out = _torch().empty_like(base, device="cpu") if is_torch(base) else np.empty_like(base)
-    _tuck.apply_delta(from_, before, _array(out, "out")[0], threads)
+    to, to_type = _out(out)
+    _tuck.apply_delta(from_, *before, to, to_type, threads)
     _count_write(out)
     return out
 
@@ -342,20 +371,25 @@ def apply_delta(delta: Union[Array, Bytes, DeviceFrame], base: T, *, out: Option
 def _batch(on_cpu, on_gpu, *columns):
     """Calls for a batch. columns: lists or dicts with the same keys, or None, which stands for None of each key."""
     is_dict = isinstance(columns[0], Mapping)
+    for c in columns[:1] + tuple(c for c in columns[1:] if c is not None):
+        if isinstance(c, (str, bytes, bytearray, memoryview)) or hasattr(c, "shape") or not isinstance(c, Iterable):
+            raise TypeError(f"a batch is a list or a dict, not {type(c).__name__}")
     columns = [c if c is None or isinstance(c, Mapping) else list(c) for c in columns]
-    keys = list(columns[0]) if is_dict else range(len(columns[0]))
+    keys = columns[0].keys() if is_dict else range(len(columns[0]))
     rows = []
     for c in columns:
         if c is not None and isinstance(c, Mapping) != is_dict:
             raise TypeError("a batch is of lists or of dicts, not of both")
         if c is not None and not is_dict and len(c) != len(keys):
             raise SizeError(f"lists of {len(keys)} and {len(c)} elements are no batch")
+        if c is not None and is_dict and not keys <= c.keys():
+            raise KeyError(f"there is no {min(keys - c.keys(), key=str)!r} in a dict of the batch")
         rows.append([None] * len(keys) if c is None else [c[k] for k in keys])
     if any(map(_on_gpu, rows[0])):
-        made = on_gpu(keys, *rows)
+        made = on_gpu(list(keys), *rows)
     else:
         made = []
-        with errors.of_tensor(keys) as tensor:
+        with errors.of_tensor(list(keys)) as tensor:
             for tensor.at, row in enumerate(zip(*rows)):
                 made.append(on_cpu(*row))
     return dict(zip(keys, made)) if is_dict else made
@@ -471,80 +505,139 @@ def codecs() -> List[Codec]:
 
 
 def _path(path) -> bytes:
-    import os
-
-    name = os.fsencode(path)
+    name = fsencode(path)
     if b"\0" in name:
         raise ValueError("embedded null byte in path")
     return b"./-" if name == b"-" else name  # which stands for a standard stream
 
 
-def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: str = "zvc", *, bound: Optional[Bound] = None,
-         dtype: Any = None, threads: int = 0) -> List[str]:
+def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: Optional[str] = None, *,
+         bound: Optional[Bound] = None, base: Any = None, dtype: Any = None, threads: int = 0) -> Dict[str, str]:
     """Writes a tensor or several to a file, as `tuck encode` does. The file appears at once or not at all.
 
     path     for one tensor, a .tuck file: its frame. For several, a safetensors file of frames, whose name ends in
              .safetensors or .tuck; tensors whose frame would not be smaller are stored as they are
     x        array, or dict of arrays by name
-    codec    as for encode. For a dict also by type: "f32=quantize,bf16=exponents,*=zvc"
+    codec    as for encode. For a dict also by type: "f32=quantize,bf16=exponents,*=zvc". None: "zvc", or with a base
+             what encode_delta takes
+    base     None, or what the file is to be a delta of, as for encode_delta: an array, or for a dict a dict with the
+             same names, and maybe more
     dtype    as for encode. For a dict a dict by name
     threads  most threads; 0: one per core
 
-    Returns the tensors of a dict that are stored as they are because the codec does not take their type. Raises OSError
-    if the file cannot be written, and a subclass of TuckError."""
-    name = _path(path)
-    if dtype is not None and isinstance(x, Mapping) == isinstance(dtype, str):
+    Returns which tensors of a dict are stored as they are because the codec does not take their type: a dict from name
+    to reason, mostly empty. Raises OSError if the file cannot be written, and a subclass of TuckError."""
+    name, shown, is_dict = _path(path), fsdecode(path), isinstance(x, Mapping)
+    if dtype is not None and is_dict == isinstance(dtype, str):
         raise TypeError("dtype: pass a str for a tensor, a dict by name for a dict of tensors")
-    if not isinstance(x, Mapping):
-        if name.endswith(b".safetensors"):
-            raise TuckError(f"{path}: one tensor without a name is no safetensors file; pass a dict")
+    if base is not None and is_dict != isinstance(base, Mapping):
+        raise TypeError("base: pass an array for a tensor, a dict by name for a dict of tensors")
+    if base is not None and bound is not None:
+        raise BoundError("a delta is lossless and takes no bound")
+    if codec is not None:
+        _check_name(codec, "codec", "zvc")
+    if not is_dict:
+        if not name.endswith(b".tuck"):
+            raise TuckError(f"{shown}: the name of a file of one tensor must end in .tuck; for one in .safetensors pass "
+                            "a dict of tensors by name")
+        if codec and "=" in codec:
+            raise UnknownCodecError(f"codec '{codec}': codecs by type are for a dict of tensors; pass one name")
         _array(x, "the tensor", dtype)  # is on the CPU
-        frame = encode(x, codec, bound=bound, dtype=dtype, checksums=True, threads=threads)
+        if base is None:
+            frame = encode(x, codec or "zvc", bound=bound, dtype=dtype, checksums=True, threads=threads)
+        else:
+            frame = encode_delta(x, base, codec, dtype=dtype, threads=threads)
         _tuck.write_frame(name, frame)
-        return []
+        return {}
     if not name.endswith((b".safetensors", b".tuck")):
-        raise TuckError(f"{path}: the name of a file of several tensors must end in .safetensors or .tuck")
+        raise TuckError(f"{shown}: the name of a file of several tensors must end in .safetensors or .tuck")
+    bases = x if base is None else base
+    for role, missing in (("dtype", dtype and dtype.keys() - x.keys()), ("base", x.keys() - bases.keys())):
+        if missing:
+            raise KeyError(f"{role}: there is no tensor {min(missing, key=str)!r}")
     mode, value = _mode(bound)
     tensors = []
     for key, tensor in x.items():
         if not isinstance(key, str):
             raise TypeError(f"the name of a tensor is a str, not {key!r}")
+        if key == "__metadata__":
+            raise TuckError("safetensors files have no tensor of the name '__metadata__'")
         key.encode()  # UnicodeEncodeError for what no file can have
-        own, as_type = _array(tensor, f"tensor '{key}'", dtype.get(key) if dtype else None)
-        tensors.append((key, own, as_type or "", str(getattr(tensor, "dtype", "")) in ("bool", "torch.bool")))
-    return _tuck.write_tensors(name, tensors, codec, mode, value, threads)
+        as_type = dtype.get(key) if dtype else None
+        own, own_type = _array(tensor, f"tensor '{key}'", as_type)
+        of_base = None if base is None else _array(base[key], f"the base of tensor '{key}'", as_type)[0]
+        tensors.append((key, own, own_type or "", str(getattr(tensor, "dtype", "")) in ("bool", "torch.bool"), of_base))
+    codec = codec or ("zvc" if base is None else "")
+    return dict(_tuck.write_tensors(name, tensors, codec, mode, value, threads))
 
 
-def load(path: Path, *, names: Optional[Iterable[str]] = None, torch: bool = False, threads: int = 0) -> Any:
+def load(path: Path, *, names: Union[str, Iterable[str], None] = None, base: Any = None, torch: bool = False,
+         threads: int = 0) -> Any:
     """Reads a file of save, of the program, or any safetensors file.
 
-    names    of the tensors to decode; None: all
+    names    of the tensors to decode: a list, or one name; None: all
+    base     for a file of deltas, their base: an array, or a dict of arrays by name
     torch    whether to return PyTorch tensors rather than NumPy arrays
     threads  most threads; 0: one per core
 
-    Returns the tensor of a .tuck file, or a dict of the tensors of a safetensors file, in the order of their values.
-    NumPy gets bf16 and 8-bit floats as integers. Types that neither tuck nor NumPy has are flat arrays of bytes. Raises
-    OSError, DamagedFrameError, NeedsBaseError for deltas, or KeyError for a name that is not there."""
-    file = _tuck.TensorsFile(_path(path))
+    Returns the tensor of a .tuck file of one, else a dict of the tensors by name, in the order of the file, which is
+    that of save; also for one name. NumPy gets bf16 and 8-bit floats as integers. Types that neither tuck nor NumPy has
+    are flat arrays of bytes. Raises OSError, DamagedFrameError, NeedsBaseError, WrongBaseError, or KeyError for a name
+    that is not there."""
+    file, shown = _tuck.TensorsFile(_path(path)), fsdecode(path)
+    if base is not None and file.is_frame == isinstance(base, Mapping):
+        raise TypeError("base: pass an array for a file of one tensor, a dict by name for one of several")
     if file.is_frame:
         if names is not None:
-            raise KeyError("the file has one tensor, which has no name")
+            raise KeyError(f"{shown} has one tensor, which has no name; pass no names")
         frame = file.frame()
-        return decode(_torch().from_numpy(frame.copy()) if torch else frame, threads=threads)
-    wanted = None if names is None else set(names)
+        like = _torch().from_numpy(frame.copy()) if torch else frame
+        if base is None:
+            return decode(like, threads=threads)
+        made, room = _new_tensor(_tuck.info(frame), like)
+        (before, before_type), (to, to_type) = _out(base, "the base"), _out(room)
+        _tuck.apply_delta(frame, before, before_type, to, to_type, threads)
+        return made
+    place = {name: i for i, name in enumerate(file.names)}
+    wanted = set(place)
+    if names is not None:
+        if not isinstance(names, Iterable):
+            raise TypeError(f"names: pass a list of names, not {names!r}")
+        wanted = {names} if isinstance(names, str) else set(names)
+        for name in wanted - place.keys():
+            raise KeyError(f"{shown} has no tensor {name!r}; it has {_nearest(name, list(place))}")
     tensors = {}
-    for which, (name, file_type, dtype, shape, size) in enumerate(file.tensors()):
-        if wanted is not None:
-            if name not in wanted:
-                continue
-            wanted.remove(name)
+    for which, (name, file_type, dtype, shape, size) in sorted(enumerate(file.tensors()), key=lambda t: place[t[1][0]]):
+        if name not in wanted:
+            continue
         values = _torch().empty(size, dtype=_torch().uint8, device="cpu") if torch else np.empty(size, np.uint8)
-        file.read(which, _array(values, "out")[0], threads)
+        if base is not None and name not in base:
+            raise KeyError(f"base: there is no tensor {name!r}")
+        of_base = None if base is None else _array(base[name], f"the base of tensor '{name}'")[0]
+        file.read(which, _array(values, "out")[0], of_base, threads)
         own = {"BOOL": "bool", "C64": "complex64"}.get(file_type, dtype if dtype != "u8" or file_type == "U8" else None)
         if own is not None:
             to = torch_type(_torch(), own) if torch else NUMPY.get(own) or AS_INTEGERS.get(own, own)
             values = values.view(to).reshape(shape)
         tensors[name] = values
-    if wanted:
-        raise KeyError(f"{path} has no tensor '{min(wanted)}'")
     return tensors
+
+
+def _nearest(name, names) -> str:
+    from difflib import get_close_matches
+
+    most = 8
+    near = get_close_matches(str(name), names, most, 0) if len(names) > most else names
+    return ", ".join(map(repr, near)) + (f" and {len(names) - most} others" if len(names) > most else "")
+
+
+def __dir__():
+    return [*__all__, "training", "__doc__", "__version__"]
+
+
+def __getattr__(name):
+    if name == "training":  # not loaded before it is used
+        from importlib import import_module
+
+        return import_module("tuck.training")
+    raise AttributeError(f"module 'tuck' has no attribute {name!r}")

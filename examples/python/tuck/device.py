@@ -135,7 +135,7 @@ class DeviceFrame:
         if error_of(int(seen["code"])) is OutputTooSmallError:
             room = _place(self.buffer, "out").bytes
             raise OutputTooSmallError(f"out has {room} bytes; the frame needs {seen['bytes']}")
-        _check_outcome(seen, f"codec '{self.codec}'")
+        _check_outcome(seen, f"codec '{self.codec}': ")
         return int(seen["bytes"])
 
     def trimmed(self):
@@ -150,9 +150,9 @@ def _wait(outcomes: int, count: int, device: int, stream: int) -> "np.ndarray":
     return seen
 
 
-def _check_outcome(seen, subject: str) -> None:
+def _check_outcome(seen, subject: str = "") -> None:
     if seen["code"]:
-        text = f"{subject}: {_library().tuck_device_message(int(seen['code'])).decode()}"
+        text = subject + _library().tuck_device_message(int(seen["code"])).decode()
         chunk = int(seen["first_bad_chunk"])
         raise error_of(int(seen["code"]))(text if chunk == _NO_CHUNK else f"{text}, chunk {chunk}")
 
@@ -174,10 +174,10 @@ def head(frame) -> "np.ndarray":
 def _declared(own, bytes, dtype, role):
     if dtype is None:
         if own is None:
-            raise DtypeError(f"{role} has a dtype that tuck does not have")
+            raise DtypeError(f"{role} has a dtype that tuck does not have; it has {', '.join(_BYTES)} and booleans")
         return own
     if dtype not in _BYTES:
-        raise DtypeError(f"dtype '{dtype}' is not one of tuck's")
+        raise DtypeError(f"dtype '{dtype}' is none of {', '.join(_BYTES)}")
     if own != dtype and not (own is None or own[0] in "ui") or _BYTES[dtype] != bytes:
         raise DtypeError(f"{role}: dtype '{dtype}' needs integers of {8 * _BYTES[dtype]} bits")
     return dtype
@@ -187,7 +187,7 @@ def _check_strides(shape, strides, bytes, role):
     expected = bytes
     for size, stride in zip(reversed(shape), reversed(strides or ())):
         if size != 1 and stride != expected and 0 not in shape:
-            raise ContiguityError(f"{role} is not contiguous; pass a copy")
+            raise ContiguityError(f"{role} is not contiguous" + ("" if role == "out" else "; pass a copy"))
         expected *= size
 
 
@@ -212,7 +212,7 @@ def _place(x, role, dtype=None, is_written=False, stream=None) -> _Place:
         x = x.detach()
         own = _TORCH_NAMES.get(str(x.dtype).split(".")[1])
         if not x.is_contiguous():
-            raise ContiguityError(f"{role} is not contiguous; pass x.contiguous()")
+            raise ContiguityError(f"{role} is not contiguous" + ("" if role == "out" else "; pass x.contiguous()"))
         return _Place(x.data_ptr(), x.numel() * x.element_size(), _declared(own, x.element_size(), dtype, role),
                       tuple(x.shape), x.device.index or 0, None, True)
     if hasattr(x, "__cuda_array_interface__"):
@@ -326,6 +326,9 @@ def encode(xs, how, bound, dtype=None, checksums=True, stream=None, bases=None, 
                     raise SizeError("the base has another type or size than the tensor")
                 _check_apart(base, frame, "out overlaps the base")
                 places.append(base)
+            if _BYTES[frame.dtype] != 1 or len(frame.shape) != 1:
+                raise DtypeError(f"out is {frame.dtype} of {len(frame.shape)} dimension(s); for a frame pass a uint8 "
+                                 "array of one")
             _check_device(places[0], values, frame, base or values)
             items[tensor.at] = (values.pointer, values.bytes, frame.pointer, frame.bytes, base.pointer if base else 0,
                                 bound[1], bound[0], row, len(text), codec.encode(), values.dtype.encode())
@@ -363,8 +366,9 @@ def decode(frames, check, stream, bases=None, outs=None, keys=None) -> list:
                 out = _new(shape, dtype, like, on)
             values = _place(out, "out", is_written=True, stream=on.handle)
             if values.dtype != frame.dtype and not (
-                    values.dtype[0] in "ui" and _BYTES[values.dtype] == _BYTES[frame.dtype]):
-                raise DtypeError(f"out has type {values.dtype}, the frame {frame.dtype}")
+                    frame.dtype in AS_INTEGERS and values.dtype[0] in "ui"
+                    and _BYTES[values.dtype] == _BYTES[frame.dtype]):
+                raise DtypeError(f"out has dtype {values.dtype}, the frame {frame.dtype}")
             size = prod(frame.shape) * _BYTES[frame.dtype]
             if is_delta and like.bytes != size:
                 raise WrongBaseError("the base has another number of values than the delta")
@@ -387,7 +391,7 @@ def decode(frames, check, stream, bases=None, outs=None, keys=None) -> list:
         if check:
             place = _place(outcomes, "the outcome")
             for tensor.at, seen in enumerate(_wait(place.pointer, len(frames), place.device, on.handle)):
-                _check_outcome(seen, "the delta" if is_delta else "the frame")
+                _check_outcome(seen)
     return made
 
 

@@ -93,7 +93,7 @@ class NotADeltaError(TuckError):
 
 
 class DamagedFrameError(TuckError):
-    """The bytes are not a frame, or a damaged one."""
+    """The bytes or the file are no frame, or a damaged one."""
 
     _codes = (17, *range(32, 41))
 
@@ -119,5 +119,7 @@ class of_tensor:
         return self
 
     def __exit__(self, kind, error, trace) -> None:
-        if self.keys is not None and isinstance(error, TuckError):
-            raise type(error)(f"tensor {self.keys[self.at]!r}: {error}") from error
+        if self.keys is not None and isinstance(error, (TuckError, TypeError)):
+            text, name = str(error), f"tensor {self.keys[self.at]!r}"
+            text = name + text[10:] if text.startswith("the tensor ") else f"{name}: {text}"
+            raise type(error)(text) from error

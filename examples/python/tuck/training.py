@@ -11,7 +11,7 @@ what was not done begins anew."""
 
 from typing import Any, Optional
 
-from . import Array, Bound, _array, _settings, _tuck
+from . import Array, Bound, _array, _out, _settings, _tuck
 from ._tuck import Advisor, BoundController, Job
 
 __all__ = ["Advisor", "BoundController", "Job", "decode_job", "encode_job"]
@@ -26,4 +26,4 @@ def encode_job(x: Array, codec: str = "zvc", *, bound: Optional[Bound] = None, d
 def decode_job(frame: Array, out: Any) -> Job:
     """Makes a job that decodes a frame into `out`, as tuck.decode does on one thread. Raises what is wrong with the
     header or with `out`; Job.wait raises the rest."""
-    return _tuck.decode_job(_array(frame, "the frame")[0], _array(out, "out")[0])
+    return _tuck.decode_job(_array(frame, "the frame")[0], *_out(out))

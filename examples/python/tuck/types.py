@@ -33,14 +33,14 @@ def torch_type(torch, name: str):
     """The type of PyTorch for one of tuck's, or "bool" and the like."""
     of = TORCH.get(name, name)
     if not hasattr(torch, of):
-        raise DtypeError(f"this version of PyTorch has no {of}; decode into an array of integers")
+        raise DtypeError(f"this version of PyTorch has no {of}; decode to a NumPy array")
     return getattr(torch, of)
 
 
 def check_dense(x, role: str) -> None:
     """Checks a tensor of PyTorch."""
     if str(x.layout) != "torch.strided" or x.is_quantized or x.is_nested or x._is_zerotensor():
-        raise DtypeError(f"{role} is not a dense tensor")
+        raise DtypeError(f"{role} is sparse, quantized, nested or of zeros without memory; tuck takes dense tensors")
 
 
 def is_torch(x) -> bool:
