@@ -1,8 +1,9 @@
-# python.sh SOURCE WORK PYTHON [CODECS]: builds the wheel of examples/python, with the simulator for arrays on a GPU,
-# installs it in a new virtual environment and runs the tests there, then with the packages of PYTHON, which may have
-# PyTorch. CODECS: the library of all codecs; without it, it is compiled. Exit code 77: PyPI cannot be reached.
+# python.sh SOURCE WORK PYTHON DEVICE [BUILD]: builds the wheel of examples/python, with arrays on a GPU by DEVICE (cuda
+# or simulator), installs it in a new virtual environment and runs the tests there, then with the packages of PYTHON,
+# which may have PyTorch. BUILD: the folder of a build for that device, whose libraries are taken; else they are
+# compiled. Exit code 77: PyPI cannot be reached.
 set -eu
-source=$1 work=$2 python=$3 codecs=${4:-}
+source=$1 work=$2 python=$3 device=$4 build=${5:-}
 rm -rf "$work"
 mkdir -p "$work"
 "$python" -m venv "$work/build" || { echo "skipped: there is no venv"; exit 77; }
@@ -11,7 +12,7 @@ if ! "$work/build/bin/pip" download --quiet --no-deps --dest "$work/reach" nanob
   exit 77
 fi
 # Nothing is timed here.
-export CMAKE_ARGS="-DTUCK_DEVICE=simulator -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DTUCK_CODECS=$codecs"
+export CMAKE_ARGS="-DTUCK_DEVICE=$device -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DTUCK_BUILD=$build"
 "$work/build/bin/pip" wheel --quiet --no-deps --wheel-dir "$work" "$source/examples/python"
 "$work/build/bin/pip" install --quiet --no-deps --target "$work/package" "$work"/tuck-*.whl  # for other tests
 for packages in "" --system-site-packages; do
