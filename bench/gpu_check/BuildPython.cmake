@@ -12,9 +12,9 @@ endif()
 set(options -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=${PYTHON} -Dnanobind_DIR=${nanobind} -DTUCK_BUILD=${BUILD}
             -DTUCK_DEVICE=${DEVICE} -DCMAKE_CXX_COMPILER=${CXX})
 if(DEVICE STREQUAL "cuda")
-  list(APPEND options "-DCMAKE_CUDA_COMPILER=${CUDACXX}" "-DCMAKE_CUDA_ARCHITECTURES=${ARCHITECTURES}"
-       # The C++ library of the machine may be an older one.
-       "-DCMAKE_MODULE_LINKER_FLAGS=-static-libstdc++ -static-libgcc")
+  set(ENV{CUDAARCHS} "${ARCHITECTURES}")
+  # The C++ library of the machine may be an older one.
+  list(APPEND options -DCMAKE_CUDA_COMPILER=${CUDACXX} "-DCMAKE_MODULE_LINKER_FLAGS=-static-libstdc++ -static-libgcc")
 endif()
 execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/examples/python -B ${BUILD}/python-build -G Ninja ${options}
                 RESULT_VARIABLE failed OUTPUT_FILE ${to}/build.log ERROR_FILE ${to}/build.log)
