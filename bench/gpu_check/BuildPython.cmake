@@ -16,7 +16,9 @@ if(DEVICE STREQUAL "cuda")
   # The C++ library of the machine may be an older one.
   list(APPEND options -DCMAKE_CUDA_COMPILER=${CUDACXX} "-DCMAKE_MODULE_LINKER_FLAGS=-static-libstdc++ -static-libgcc")
 endif()
-execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/examples/python -B ${BUILD}/python-build -G Ninja ${options}
+# Fresh: it may be another Python than before.
+execute_process(COMMAND ${CMAKE_COMMAND} --fresh -S ${SOURCE}/examples/python -B ${BUILD}/python-build -G Ninja
+                        ${options}
                 RESULT_VARIABLE failed OUTPUT_FILE ${to}/build.log ERROR_FILE ${to}/build.log)
 if(NOT failed)
   execute_process(COMMAND ${CMAKE_COMMAND} --build ${BUILD}/python-build --target _tuck tuck_device

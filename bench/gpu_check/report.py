@@ -221,5 +221,5 @@ def latency_table(report):
 def python_table(report):
     rows = [(r["codec"], r["operation"], f"{r['raw_bytes'] / 2**20:g} MiB", number(r["ratio"]),
              number(r["gb_per_s"], 1), number(r["call_seconds"] * 1e6, 1)) for r in figures_of(report, "python")]
-    return table("Calls of the Python package on f32, many in a row: microseconds until one returns",
+    return table("Calls of the Python package on f32: GB/s of the GPU, in a graph; microseconds until one returns",
                  ("codec", "", "size", "ratio", "GB/s", "us"), rows)
