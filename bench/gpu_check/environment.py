@@ -53,9 +53,10 @@ def describe(folder, log):
 
 
 def digest_of_programs(folder, names):
-    """One digest of the programs of these names that are there, and of the library among them."""
+    """One digest of the programs of these names that are there, and of the libraries."""
     digest = hashlib.sha256()
-    for path in sorted([*(folder / "bin" / name for name in names), *(folder / "lib").glob("libtuck*")]):
+    for path in sorted([*(folder / "bin" / name for name in names), *(folder / "lib").glob("libtuck*"),
+                        *(folder / "python" / "tuck").glob("*.so")]):
         if path.is_file():
             digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]

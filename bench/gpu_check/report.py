@@ -116,7 +116,8 @@ def figures_of(report, name):
 def summary(report):
     parts = [head(report), steps_table(report)]
     if report["environment"]["kernels"] == "gpu":
-        tables = (machine_table, copy_table, sweep_table, swap_table, blocks_table, latency_table, model_table)
+        tables = (machine_table, copy_table, sweep_table, swap_table, blocks_table, latency_table, python_table,
+                  model_table)
         parts += [make(report) for make in tables]
     else:
         parts.append("No GPU has run this: there are no speeds here.\n")
@@ -215,3 +216,10 @@ def latency_table(report):
             for r in figures_of(report, "experiment/latency")]
     return table("Short calls, microseconds each",
                  ("size", "", "way", "us"), rows)
+
+
+def python_table(report):
+    rows = [(r["codec"], r["operation"], f"{r['raw_bytes'] / 2**20:g} MiB", number(r["ratio"]),
+             number(r["gb_per_s"], 1), number(r["call_seconds"] * 1e6, 1)) for r in figures_of(report, "python")]
+    return table("Calls of the Python package on f32: GB/s of the GPU, in a graph; microseconds until one returns",
+                 ("codec", "", "size", "ratio", "GB/s", "us"), rows)

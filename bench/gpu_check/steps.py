@@ -2,6 +2,7 @@
 
 import measurements
 import proofs
+import python_package
 from step import Step
 
 MINUTES = 9  # of a call
@@ -36,6 +37,8 @@ def codecs(size, types, seconds, gpu_only=True):
 # than MINUTES, so that two calls do all, even if every step hangs. The 25 that an H100 has run took 194 s.
 FIRST_HALF = (
     test("swap_test", 60), test("evicting_pool_test", 20), sanitizer("racecheck", 80), sanitizer("initcheck", 60),
+    Step("python", "the Python package with arrays on the GPU: its tests, and times of 64 MiB by each codec", 60,
+         python_package.work_python),
     Step("dense", "huffman and exponents on dense bf16 and fp8", 40, measurements.work_dense, program="tuck-bench"),
     codecs("256MiB", "f32,bf16", 85, gpu_only=False),  # the others would be the same without a GPU
     codecs("16MiB", "f32", 25),

@@ -3,12 +3,15 @@
 #include "device_codecs.cuh"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #if defined(TUCK_CUDASIM)
@@ -219,27 +222,42 @@ TUCK_EXPORT const char* tuck_device_message(uint64_t number) {
   return message(result{static_cast<status>(static_cast<uint32_t>(number)), static_cast<int>(number >> 32)});
 }
 
-#if defined(TUCK_CUDASIM)
-// For tests: calls that may wait for the device, launches, and graphs.
-TUCK_EXPORT uint64_t tuck_device_waits() {
-  const cudasim::counters c = cudasim::snapshot();
-  return c.synchronisations + c.memcpys;
-}
-TUCK_EXPORT uint64_t tuck_device_capture(cudaStream_t stream) {
-  return number_of(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-}
-TUCK_EXPORT uint64_t tuck_device_replay(cudaStream_t stream, unsigned times) {
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t runnable = nullptr;
-  cudaError_t e = cudaStreamEndCapture(stream, &graph);
-  if (e == cudaSuccess) e = cudaGraphInstantiate(&runnable, graph, 0);
-  for (; e == cudaSuccess && times != 0; --times) e = cudaGraphLaunch(runnable, stream);
-  if (e == cudaSuccess) e = cudaStreamSynchronize(stream);
-  return number_of(e);
-}
+#if defined(TUCK_DEVICE_TESTS)
+// For tests: streams that can be held, and graphs.
 TUCK_EXPORT cudaStream_t tuck_device_stream() {
   cudaStream_t stream = nullptr;
   static_cast<void>(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return stream;
 }
+TUCK_EXPORT uint64_t tuck_device_capture(cudaStream_t stream) {
+  return number_of(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+}
+TUCK_EXPORT uint64_t tuck_device_captured(cudaStream_t stream, cudaGraphExec_t* runnable) {
+  cudaGraph_t graph = nullptr;
+  const cudaError_t e = cudaStreamEndCapture(stream, &graph);
+  return number_of(e == cudaSuccess ? cudaGraphInstantiate(runnable, graph, 0) : e);
+}
+TUCK_EXPORT uint64_t tuck_device_replay(cudaGraphExec_t runnable, cudaStream_t stream) {
+  return number_of(cudaGraphLaunch(runnable, stream));
+}
+#if defined(TUCK_CUDASIM)
+// Calls that may wait for the device.
+TUCK_EXPORT uint64_t tuck_device_waits() {
+  const cudasim::counters c = cudasim::snapshot();
+  return c.synchronisations + c.memcpys;
+}
+#else
+// The stream does nothing more until *released is 1, or for two seconds: then *released becomes 2.
+TUCK_EXPORT uint64_t tuck_device_hold(cudaStream_t stream, uint32_t* released) {
+  return number_of(cudaLaunchHostFunc(
+      stream,
+      [](void* memory) {
+        std::atomic_ref<uint32_t> word(*static_cast<uint32_t*>(memory));
+        for (int i = 0; i < 2000 && word.load() == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        uint32_t held = 0;
+        word.compare_exchange_strong(held, 2);
+      },
+      released));
+}
+#endif
 #endif

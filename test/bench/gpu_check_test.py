@@ -97,6 +97,19 @@ def rows():
     return [row, row | {"operation": "decode", "R": 0.9}, row | {"codec": "rle", "R": 0.5}]
 
 
+# A package that any Python imports, and its test.
+PACKAGE = {"numpy.py": "", "torch.py": "class cuda:\n    is_available = staticmethod(lambda: True)\n",
+           "tuck/__init__.py": "", "tuck/device.py": "def _library():\n    pass\n",
+           "tuck/_tuck.cpython-39-any.so": ""}  # fmt: skip
+PACKAGE_TEST = """import json, sys
+if "--times" in sys.argv:
+    row = {"codec": "zvc", "operation": "encode", "raw_bytes": 1 << 26, "ratio": 2.5, "gb_per_s": 640.0,
+           "call_seconds": 4.25e-5}
+    sys.exit(print(json.dumps(row)))
+print("test_a (m.C) ... ok\\ntest_b (m.C) ... skipped 'no PyTorch'\\nRan 2 tests in 1s\\n\\nOK (skipped=1)")
+"""
+
+
 class Fakes:
     """A folder of scripts in place of all programs and tools."""
 
@@ -114,6 +127,11 @@ class Fakes:
         self.shell("tools/nvidia-smi", f"echo '{', '.join(['NVIDIA H200'] + ['1'] * (len(QUERY) - 1))}'")
         self.shell("tools/compute-sanitizer", "echo '========= ERROR SUMMARY: 0 errors'")
         self.shell("tools/ncu", "echo counters")
+        (folder / "gpu_check").mkdir()
+        (folder / "python" / "tuck").mkdir(parents=True)
+        for name, text in PACKAGE.items():
+            (folder / "python" / name).write_text(text)
+        (folder / "gpu_check" / "python_device_test.py").write_text(PACKAGE_TEST)
 
     def describe(self, description):
         lines = [description | {"asked by": "--describe"}]
@@ -203,6 +221,32 @@ class GpuCheck(unittest.TestCase):
         self.assertRegex(text, r"shared load +1 +33.5 +1.000")
         self.assertRegex(text, r"kv +zvc +f32 +encode +64 MiB")
         self.assertRegex(text, r"zvc by 1024 KiB")
+        self.assertRegex(text, r"zvc +encode +64 MiB +2.50 +640.0 +42.5")
+
+    def test_the_python_package(self):
+        package, test = self.fakes.folder / "python", self.fakes.folder / "gpu_check" / "python_device_test.py"
+        library = package / "tuck" / "_tuck.cpython-39-any.so"
+
+        def step(code=0):
+            made = self.run_to(code, "--out", self.out, "--only", "python")[1]["python"]
+            self.out.unlink()
+            return made["result"], made["detail"]
+
+        self.assertEqual(step(), ("ok", "1 passed, 0 failed, 1 skipped (no PyTorch); most: encode of zvc, 640 GB/s"))
+        test.write_text("print('FAIL: test_a (m.C)\\nERROR: test_b (m.C)\\nRan 3 tests in 1s'); raise SystemExit(1)")
+        self.assertEqual(step(1), ("FAILED", "1 passed, 2 failed, 0 skipped: test_a, test_b"))
+        test.write_text("print('skipped: no functions for tests'); raise SystemExit(77)")
+        self.assertEqual(step(), ("skipped", "skipped: no functions for tests"))
+        test.write_text("import os; os.abort()")
+        self.assertEqual(step(1), ("FAILED", "ended by SIGABRT"))
+        (package / "tuck" / "device.py").write_text("raise ImportError('no libcuda')")
+        result, detail = step()
+        self.assertEqual(result, "skipped")
+        self.assertRegex(detail, r"for Python 3\.9, cannot be imported: exit code 1: ImportError: no libcuda")
+        library.unlink()
+        self.assertEqual(step(), ("skipped", "the Python package is not built: build the target gpu_check"))
+        (package / "why_not.txt").write_text("no nanobind\n")
+        self.assertEqual(step(), ("skipped", "no nanobind"))
 
     def predicted(self):
         """A cut of the model's predictions that come with tuck, and rows as tuck-bench would measure them in twice the
@@ -344,7 +388,8 @@ class GpuCheck(unittest.TestCase):
     def test_resume_without_a_name_takes_what_was_made_here(self):
         """A report of another commit, a broken one: a new file is begun, and gone on with."""
         folder = self.fakes.folder
-        shutil.copytree(PROGRAM.parent, folder / "gpu_check", ignore=shutil.ignore_patterns("*.c*", "__pycache__"))
+        shutil.copytree(PROGRAM.parent, folder / "gpu_check", dirs_exist_ok=True,
+                        ignore=shutil.ignore_patterns("*.c*", "__pycache__"))
         command = [sys.executable, folder / "gpu_check" / "gpu_check.py", "--resume", "--only", "copy"]
         run = lambda: subprocess.run(command, env=self.fakes.environment(), text=True, capture_output=True, timeout=100)
         self.assertEqual(run().returncode, 0)
@@ -369,7 +414,8 @@ class GpuCheck(unittest.TestCase):
     def test_a_carried_build_needs_no_sources(self):
         """Scripts and recordings are beside the programs; the file of results is there, too."""
         folder = self.fakes.folder
-        shutil.copytree(PROGRAM.parent, folder / "gpu_check", ignore=shutil.ignore_patterns("*.c*", "__pycache__"))
+        shutil.copytree(PROGRAM.parent, folder / "gpu_check", dirs_exist_ok=True,
+                        ignore=shutil.ignore_patterns("*.c*", "__pycache__"))
         (folder / "data" / "kv").mkdir(parents=True)
         shutil.copy(ROOT / "examples" / "data" / "kv" / "lm_layer0_k_bf16.npy", folder / "data" / "kv" / "k_bf16.npy")
         command = [sys.executable, folder / "gpu_check" / "gpu_check.py", "--minutes", "9", "--resume"]

@@ -1,27 +1,31 @@
-# python.sh SOURCE WORK PYTHON [CODECS]: builds the wheel of examples/python, with the simulator for arrays on a GPU,
-# installs it in a new virtual environment and runs the tests there, then with the packages of PYTHON, which may have
-# PyTorch. CODECS: the library of all codecs; without it, it is compiled. Exit code 77: PyPI cannot be reached.
+# python.sh SOURCE WORK PYTHON DEVICE [BUILD]: builds the wheel of examples/python, with arrays on a GPU by DEVICE (cuda
+# or simulator), installs it in a new virtual environment and runs the tests there, then by PYTHON if that has PyTorch.
+# BUILD: the folder of a build for that device, whose libraries are taken; else they are compiled. Exit code 77: PyPI
+# cannot be reached.
 set -eu
-source=$1 work=$2 python=$3 codecs=${4:-}
+source=$1 work=$2 python=$3 device=$4 build=${5:-}
 rm -rf "$work"
 mkdir -p "$work"
-"$python" -m venv "$work/build" || { echo "skipped: there is no venv"; exit 77; }
-if ! "$work/build/bin/pip" download --quiet --no-deps --dest "$work/reach" nanobind >"$work/reach.log" 2>&1; then
+"$python" -m venv "$work/env" || { echo "skipped: there is no venv"; exit 77; }
+pip=$work/env/bin/pip
+if ! "$pip" download --quiet --no-deps --dest "$work/reach" nanobind >"$work/reach.log" 2>&1; then
   echo "skipped: PyPI cannot be reached"
   exit 77
 fi
 # Nothing is timed here.
-export CMAKE_ARGS="-DTUCK_DEVICE=simulator -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DTUCK_CODECS=$codecs"
-"$work/build/bin/pip" wheel --quiet --no-deps --wheel-dir "$work" "$source/examples/python"
-"$work/build/bin/pip" install --quiet --no-deps --target "$work/package" "$work"/tuck-*.whl  # for other tests
-for packages in "" --system-site-packages; do
-  env=$work/env$packages
-  "$python" -m venv $packages "$env"
-  "$env/bin/pip" install --quiet "$work"/tuck-*.whl
-  cd "$work"
-  "$env/bin/python" "$source/test/examples/python_test.py"
-  "$env/bin/python" "$source/test/examples/python_device_test.py"
-done
+export CMAKE_ARGS="-DTUCK_DEVICE=$device -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DTUCK_BUILD=$build"
+"$pip" wheel --quiet --no-deps --wheel-dir "$work" "$source/examples/python"
+"$pip" install --quiet --no-compile --no-deps --target "$work/package" "$work"/tuck-*.whl  # for other tests
+"$pip" install --quiet --no-compile "$work"/tuck-*.whl
+cd "$work"
+tests() {  # tests PYTHON
+  "$1" "$source/test/examples/python_test.py"
+  "$1" "$source/test/examples/python_device_test.py"
+}
+tests "$work/env/bin/python"
+if "$python" -c "import numpy, torch" 2>/dev/null; then
+  PYTHONPATH=$work/package tests "$python"
+fi
 # Without code for GPUs.
 rm "$work"/env/lib/python3*/site-packages/tuck/libtuck_device.so
 "$work/env/bin/python" - <<END

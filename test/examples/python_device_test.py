@@ -1,7 +1,19 @@
 #!/usr/bin/env python3
-"""Arrays in device memory for the package tuck, on the simulator: stand-ins with CuPy's interface, DLPack, PyTorch."""
+"""Arrays in device memory for the package tuck: stand-ins with CuPy's interface, DLPack, PyTorch. The same
+tests run on the simulator, where tensors of the CPU play PyTorch's, and on a GPU.
 
+    python_device_test.py [unittest's options]
+    python_device_test.py --times BYTES     a line of JSON for each codec and direction
+
+Exit code 77: this build of the package has nothing for tests."""
+
+import contextlib
 import ctypes
+import json
+import os
+import statistics
+import sys
+import time
 import unittest
 from unittest import mock
 
@@ -15,11 +27,66 @@ except ImportError:
     torch = None
 
 LIBRARY = device._library()
-LIBRARY.tuck_device_stream.restype = ctypes.c_void_p
-LIBRARY.tuck_device_waits.restype = ctypes.c_uint64
-LIBRARY.tuck_device_capture.argtypes = [ctypes.c_void_p]
-LIBRARY.tuck_device_replay.argtypes = [ctypes.c_void_p, ctypes.c_uint]
+if not hasattr(LIBRARY, "tuck_device_stream"):
+    print("skipped: libtuck_device.so was built without TUCK_DEVICE_TESTS")
+    sys.exit(77)
+SIMULATED = hasattr(LIBRARY, "tuck_device_waits")
+for name, result, arguments in (("stream", ctypes.c_void_p, 0), ("capture", ctypes.c_uint64, 1),
+                                ("captured", ctypes.c_uint64, 2), ("replay", ctypes.c_uint64, 2),
+                                ("waits" if SIMULATED else "hold", ctypes.c_uint64, 0 if SIMULATED else 2)):
+    function = getattr(LIBRARY, f"tuck_device_{name}")
+    function.restype, function.argtypes = result, [ctypes.c_void_p] * arguments
 STREAM = LIBRARY.tuck_device_stream()
+# Why tensors of PyTorch are not tested; "" if they are. On a GPU they are on it.
+NO_TORCH = ("there is no PyTorch" if torch is None else
+            "" if SIMULATED or torch.cuda.is_available() else "this PyTorch sees no GPU")
+
+
+def copy(source, to, count):
+    """Copies bytes from or to the device, when all that was begun is done."""
+    device._check(LIBRARY.tuck_device_wait(None, None, 0, 0, STREAM))
+    device._check(LIBRARY.tuck_device_wait(source, to, count, 0, device._LEGACY))
+
+
+@contextlib.contextmanager
+def nothing_waits(stream=STREAM):
+    """Fails if a call waits for the device. The simulator counts such calls; on a GPU the stream is held meanwhile.
+    What runs within has run before: a kernel that is loaded may wait."""
+    if SIMULATED:
+        before = LIBRARY.tuck_device_waits()
+        yield
+        assert LIBRARY.tuck_device_waits() == before, "a call has waited"
+        return
+    device._check(LIBRARY.tuck_device_wait(None, None, 0, 0, stream))
+    released = ctypes.c_uint32()
+    device._check(LIBRARY.tuck_device_hold(stream, ctypes.byref(released)))
+    if not NO_TORCH:
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        before, released.value = released.value, 1
+        if not NO_TORCH:
+            torch.cuda.set_sync_debug_mode("default")
+        device._check(LIBRARY.tuck_device_wait(None, None, 0, 0, stream))
+    assert before == 0, "a call has waited for the stream"
+
+
+class Graph:
+    """What was captured: as torch.cuda.CUDAGraph."""
+
+    def __init__(self):
+        self.runnable = ctypes.c_void_p()
+
+    def replay(self):
+        device._check(LIBRARY.tuck_device_replay(self.runnable, STREAM))
+
+
+@contextlib.contextmanager
+def capture(graph):
+    device._check(LIBRARY.tuck_device_capture(STREAM))
+    yield
+    device._check(LIBRARY.tuck_device_captured(STREAM, ctypes.byref(graph.runnable)))
 
 
 def sparse(shape=(30, 500), dtype=np.float32):
@@ -28,17 +95,37 @@ def sparse(shape=(30, 500), dtype=np.float32):
 
 
 class Standin:
-    """An array of CuPy's kind: memory of the device, seen by NumPy, which the simulator allows."""
+    """An array of CuPy's kind."""
 
     def __init__(self, x, stream=None, **other):
         self.memory = tuck.DeviceArray(x.shape, device._NAMES[x.dtype.name], 0, device._LEGACY)
-        self.memory.numpy()  # waits: the simulator fills new memory
-        room = (ctypes.c_byte * max(x.nbytes, 1)).from_address(self.memory.pointer.value)
-        self.seen = np.frombuffer(room, x.dtype, x.size).reshape(x.shape)
-        self.seen[...] = x
+        self.like = x
+        self.put(x)
         self.__cuda_array_interface__ = {
             "data": (self.memory.pointer.value, False), "shape": x.shape, "typestr": x.dtype.str, "strides": None,
             "version": 3, "stream": stream, **other}
+
+    def put(self, x):
+        x = np.ascontiguousarray(x, self.like.dtype)
+        copy(x.ctypes.data, self.memory.pointer, x.nbytes)
+
+    @property
+    def seen(self):
+        """A copy of the values."""
+        x = np.empty_like(self.like, order="C")
+        copy(self.memory.pointer, x.ctypes.data, x.nbytes)
+        return x
+
+    @contextlib.contextmanager
+    def changed(self):
+        x = self.seen
+        yield x
+        self.put(x)
+
+    def address(self):
+        """An array of NumPy that only says where the values are."""
+        room = (ctypes.c_byte * max(self.like.nbytes, 1)).from_address(self.memory.pointer.value)
+        return np.frombuffer(room, self.like.dtype, self.like.size).reshape(self.like.shape)
 
 
 class WithDlpack:
@@ -52,7 +139,7 @@ class WithDlpack:
 
     def __dlpack__(self, stream=None):
         self.streams.append(stream)
-        capsule = self.x.seen.__dlpack__()
+        capsule = self.x.address().__dlpack__()
         pointer = ctypes.pythonapi.PyCapsule_GetPointer
         pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         ctypes.c_int32.from_address(pointer(capsule, b"dltensor") + 8).value = 2
@@ -67,25 +154,40 @@ def frame_of(seen):
     return seen.trimmed().numpy()
 
 
+def tensors_of_all_types():
+    """(type, tensor), as the CPU passes them to encode."""
+    x = sparse()
+    bits = x.view(np.uint32)
+    yield from ((name, x.astype(of)) for of, name in device._NAMES.items() if of != "bool")
+    yield "bf16", (bits >> 16).astype(np.uint16)
+    yield from ((name, (bits >> 24 & 0x3f).astype(np.uint8)) for name in ("f8e4m3", "f8e5m2"))
+
+
+def cases():
+    """(codec, bound, type, tensor): all of them."""
+    for codec in tuck.codecs():
+        bound = tuck.range_relative(1e-3) if codec.is_lossy else None
+        yield from ((codec.name, bound, name, x) for name, x in tensors_of_all_types() if name in codec.dtypes)
+
+
 class Device(unittest.TestCase):
     def test_the_bytes_are_those_of_the_cpu(self):
-        for codec, bound in (("zvc", None), ("rle", None), ("quantize", tuck.range_relative(1e-3)),
-                             ("zvc+rle+huffman", None)):
-            x = sparse()
-            frame = tuck.encode(Standin(x), codec, bound=bound, checksums=True)
-            wanted = tuck.encode(x, codec, bound=bound, checksums=True)
-            self.assertEqual((frame.wait(), int(frame.size.numpy())), (wanted.size, wanted.size))
-            self.assertEqual(frame_of(frame).tobytes(), wanted.tobytes())
-            self.assertEqual(tuck.info(frame), tuck.info(wanted))
-            y = tuck.decode(frame, check=True)
-            self.assertEqual((y.shape, y.numpy().tobytes()), (x.shape, tuck.decode(wanted).tobytes()))
-            most = tuck.max_frame_bytes(Standin(x), codec, bound=bound, checksums=True)
-            self.assertEqual(most, frame.buffer.nbytes)
+        for codec, bound, name, x in cases():
+            how = {"bound": bound, "dtype": name, "checksums": True}
+            with self.subTest(codec=codec, type=name):
+                frame = tuck.encode(Standin(x), codec, **how)
+                wanted = tuck.encode(x, codec, **how)
+                self.assertEqual((frame.wait(), int(frame.size.numpy())), (wanted.size, wanted.size))
+                self.assertEqual(frame_of(frame).tobytes(), wanted.tobytes())
+                self.assertEqual(tuck.info(frame), tuck.info(wanted))
+                y = tuck.decode(frame, check=True)
+                self.assertEqual((y.shape, y.numpy().tobytes()), (x.shape, tuck.decode(wanted).tobytes()))
+                self.assertEqual(tuck.max_frame_bytes(Standin(x), codec, **how), frame.buffer.nbytes)
 
     def test_nothing_waits(self):
         x, out = Standin(sparse()), Standin(sparse() * 0)
-        for stream in (STREAM, Stream, None):
-            before = LIBRARY.tuck_device_waits()
+
+        def work(stream):
             frame = tuck.encode(x, stream=stream)
             self.assertIs(tuck.decode(frame, out=out, stream=stream), out)
             self.assertIsInstance(frame.size, tuck.DeviceArray)
@@ -93,9 +195,15 @@ class Device(unittest.TestCase):
             tuck.apply_delta(delta, out, stream=stream)
             tuck.decode_batch(tuck.encode_batch([x, out], stream=stream), stream=stream)
             tuck.apply_delta_batch(tuck.encode_delta_batch([x], [out], stream=stream), [out], out=[out], stream=stream)
-            self.assertEqual(LIBRARY.tuck_device_waits(), before)
-            frame.wait()
-            self.assertGreater(LIBRARY.tuck_device_waits(), before)
+            return frame
+
+        for stream in (STREAM, Stream, None):
+            work(stream).wait()
+            with nothing_waits(device._LEGACY if stream is None else STREAM):
+                frame = work(stream)
+            if SIMULATED:
+                with self.assertRaises(AssertionError), nothing_waits():
+                    frame.wait()
             tuck.decode(frame, out=out, stream=stream, check=True)
             self.assertTrue((out.seen == x.seen).all())
 
@@ -136,11 +244,13 @@ class Device(unittest.TestCase):
         made = tuck.DeviceFrame(frame, *[getattr(tuck.info(frame), name) for name in ("codec", "dtype", "shape")])
         self.assertTrue((tuck.decode(made, check=True).numpy() == x).all())
         self.assertEqual(made.wait(), frame.seen.size)
-        frame.seen[-1000:] ^= 1
+        with frame.changed() as seen:
+            seen[-1000:] ^= 1
         with self.assertRaises(tuck.DamagedFrameError):
             tuck.decode(tuck.DeviceFrame(frame, "rle", "f32", x.shape), check=True)
         checked = Standin(tuck.encode(x, checksums=True))
-        checked.seen[-1000:] ^= 1
+        with checked.changed() as seen:
+            seen[-1000:] ^= 1
         with self.assertRaises(tuck.DamagedFrameError):
             tuck.decode(tuck.DeviceFrame(checked, "zvc", "f32", x.shape), check=True)
 
@@ -155,7 +265,7 @@ class Device(unittest.TestCase):
         many = [Standin(sparse((2, n))) for n in range(70)]  # whose metadata needs several launches
         for x, y in zip(many, tuck.decode_batch(tuck.encode_batch(many, "rle"), check=True)):
             self.assertTrue((x.seen == y.numpy()).all())
-        ctypes.memset(frames["b"].buffer.pointer.value + 128, 0xff, 64)
+        copy(np.full(64, 0xff, np.uint8).ctypes.data, frames["b"].buffer.pointer.value + 128, 64)
         with self.assertRaisesRegex(tuck.DamagedFrameError, "'b'"):
             tuck.decode_batch(frames, check=True)
         for error, name, batch in [(tuck.DeviceError, "1", [many[1], sparse()]), (tuck.DtypeError, "0", [
@@ -168,10 +278,13 @@ class Device(unittest.TestCase):
 
     def test_graphs(self):
         x, out, room = Standin(sparse()), Standin(sparse() * 0), Standin(np.zeros(1 << 17, np.uint8))
-        self.assertEqual(LIBRARY.tuck_device_capture(STREAM), 0)
-        tuck.decode(tuck.encode(x, out=room, stream=STREAM), out=out, stream=STREAM)
-        x.seen[...] *= 2
-        self.assertEqual(LIBRARY.tuck_device_replay(STREAM, 2), 0)
+        tuck.decode(tuck.encode(x, out=room, stream=STREAM), out=out, stream=STREAM).seen  # the kernels are loaded
+        graph = Graph()
+        with capture(graph):
+            tuck.decode(tuck.encode(x, out=room, stream=STREAM), out=out, stream=STREAM)
+        x.put(x.seen * 2)
+        graph.replay()
+        graph.replay()
         self.assertTrue((out.seen == x.seen).all())
         self.assertEqual(tuck.decode(room.seen).tobytes(), x.seen.tobytes())
 
@@ -231,7 +344,8 @@ class Device(unittest.TestCase):
 class Deltas(unittest.TestCase):
     def setUp(self):
         self.base, self.x = Standin(sparse()), Standin(sparse())
-        self.x.seen[::10, ::50] += 1
+        with self.x.changed() as seen:
+            seen[::10, ::50] += 1
         self.delta = tuck.encode_delta(self.x, self.base)
 
     def test_delta(self):
@@ -269,8 +383,9 @@ class Deltas(unittest.TestCase):
 
     def test_wrong_base(self):
         wrong = Standin(self.base.seen)
-        wrong.seen[0, 0] += 1
-        kept = wrong.seen.copy()
+        with wrong.changed() as seen:
+            seen[0, 0] += 1
+        kept = wrong.seen
         for error, call in [(tuck.WrongBaseError, lambda: tuck.apply_delta(self.delta, wrong, out=wrong, check=True)),
                             (tuck.WrongBaseError, lambda: tuck.apply_delta(self.delta, Standin(kept[:3]), out=wrong)),
                             (tuck.NeedsBaseError, lambda: tuck.decode(self.delta, out=wrong, check=True)),
@@ -280,74 +395,171 @@ class Deltas(unittest.TestCase):
             self.assertTrue((wrong.seen == kept).all())
 
 
-@unittest.skipIf(torch is None, "there is no PyTorch")
+@unittest.skipIf(NO_TORCH, NO_TORCH)
 class Torch(unittest.TestCase):
-    """PyTorch has no such device: tensors on the CPU play it."""
-
     def setUp(self):
-        class Current:
-            cuda_stream = STREAM
+        self.addCleanup(LIBRARY.tuck_device_wait, None, None, 0, 0, STREAM)
+        patches = self.standins() if SIMULATED else [torch.cuda.stream(torch.cuda.ExternalStream(STREAM))]
+        for patch in patches:
+            patch.__enter__()
+            self.addCleanup(patch.__exit__, None, None, None)
 
-        def on_device(x):
-            return device.is_torch(x)
-
+    @staticmethod
+    def standins():
+        """PyTorch has no such device as the simulator: tensors on the CPU play it."""
         kept = []  # PyTorch keeps the memory of a GPU until the stream has done the work
         empty = torch.empty
+
+        class Current:
+            cuda_stream = STREAM
 
         def keep(*a, device=None, **k):
             kept.append(empty(*a, **k))
             return kept[-1]
 
-        for target, name, new in [(device, "is_on_device", on_device), (tuck, "is_on_device", on_device),
-                                  (torch.cuda, "current_stream", lambda _: Current),
-                                  (torch.cuda, "stream", lambda _: mock.MagicMock()),
-                                  (torch, "empty", keep)]:
-            patch = mock.patch.object(target, name, new)
-            patch.start()
-            self.addCleanup(patch.stop)
-        self.addCleanup(LIBRARY.tuck_device_wait, None, None, 0, 0, STREAM)
+        def replace(target, name, new):
+            return mock.patch.object(target, name, new)
+
+        return [replace(device, "is_on_device", device.is_torch), replace(tuck, "is_on_device", device.is_torch),
+                replace(torch.cuda, "current_stream", lambda _: Current),
+                replace(torch.cuda, "stream", lambda _: mock.MagicMock()), replace(torch, "empty", keep),
+                replace(torch.cuda, "CUDAGraph", Graph), replace(torch.cuda, "graph", capture)]
+
+    @staticmethod
+    def tensor(x):
+        x = torch.from_numpy(x) if isinstance(x, np.ndarray) else x
+        return x if SIMULATED else x.cuda()
 
     def test_tensors(self):
         for dtype in (torch.float32, torch.bfloat16, torch.uint8, torch.bool):
-            x = torch.from_numpy(sparse()).to(dtype).requires_grad_(dtype.is_floating_point)
+            x = self.tensor(sparse()).to(dtype).requires_grad_(dtype.is_floating_point)
             frame = tuck.encode(x)
             self.assertEqual((frame.wait(), frame.trimmed().numel()), (int(frame.size), int(frame.size)))
             y = tuck.decode(frame, check=True)
             self.assertEqual(y.shape, x.shape)
             self.assertTrue(torch.equal(y.to(dtype), x))
-        x = torch.from_numpy(sparse())
+        x = self.tensor(sparse())
         for error, wrong in [(tuck.ContiguityError, x.t()), (tuck.DtypeError, x.to_sparse()), (
                 tuck.DtypeError, torch._neg_view(x)), (tuck.DtypeError, torch.complex(x, x))]:
             with self.assertRaises(error):
                 tuck.encode(wrong)
 
     def test_deltas(self):
-        base = {"a": torch.from_numpy(sparse()).bfloat16(), "b": torch.arange(9)}
+        base = {"a": self.tensor(sparse()).bfloat16(), "b": self.tensor(torch.arange(9))}
         new = {k: x + (x > 40) for k, x in base.items()}
-        before = LIBRARY.tuck_device_waits()
-        deltas = tuck.encode_delta_batch(new, base)
-        tuck.apply_delta_batch(deltas, base, out=base)
-        self.assertEqual(LIBRARY.tuck_device_waits(), before)
+
+        def work(out):
+            deltas = tuck.encode_delta_batch(new, base)
+            tuck.apply_delta_batch(deltas, base, out=out)
+            return deltas
+
+        out = {k: x.clone() for k, x in base.items()}
+        work(out)["b"].wait()
+        with nothing_waits():
+            deltas = work(base)
         for k, d in deltas.items():
             d.wait()
             self.assertTrue(torch.equal(base[k], new[k]))
+
+    def test_graphs(self):
+        x = self.tensor(sparse())
+        out = torch.zeros_like(x)
+        room = self.tensor(torch.zeros(tuck.max_frame_bytes(x, "zvc"), dtype=torch.uint8))
+
+        def work():
+            return tuck.decode(tuck.encode(x, out=room), out=out)
+
+        work()
+        tuck.encode(x).wait()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            work()
+        x.mul_(2)
+        out.zero_()
+        graph.replay()
+        tuck.encode(x).wait()
+        self.assertTrue(torch.equal(out, x))
 
     @unittest.skipIf(torch is None or not hasattr(torch.library, "custom_op"), "there is no PyTorch 2.4 or newer")
     def test_operators(self):
         import tuck.ops
 
         with mock.patch.object(tuck.ops, "is_on_device", device.is_on_device):
-            for x in (torch.from_numpy(sparse()), torch.from_numpy(sparse()) > 0, torch.zeros(0, 3)):
-                before = LIBRARY.tuck_device_waits()
-                frame, size = torch.ops.tuck.encode(x, "zvc")
-                y = torch.ops.tuck.decode(frame, x.shape, x.dtype, codec="zvc")
-                self.assertEqual(LIBRARY.tuck_device_waits(), before)
-                wanted = tuck.encode(x)
-                self.assertEqual((wanted.wait(), tuple(size.shape), size.dtype), (size, (), torch.int64))
-                self.assertTrue(torch.equal(wanted.trimmed(), frame[:size]) and torch.equal(x, y))
+            for x in (self.tensor(sparse()), self.tensor(sparse()) > 0, self.tensor(torch.zeros(0, 3))):
+                for waits in (contextlib.nullcontext(), nothing_waits()):
+                    with waits:
+                        frame, size = torch.ops.tuck.encode(x, "zvc")
+                        y = torch.ops.tuck.decode(frame, x.shape, x.dtype, codec="zvc")
+                    wanted = tuck.encode(x)
+                    self.assertEqual((wanted.wait(), tuple(size.shape), size.dtype), (size, (), torch.int64))
+                    self.assertTrue(torch.equal(wanted.trimmed(), frame[:size]) and torch.equal(x, y))
+                    last = frame
+                    del frame, size, y, wanted  # PyTorch has their memory for the next round
             with self.assertRaises(tuck.DeviceError):
-                torch.ops.tuck.decode(frame, x.shape, x.dtype)
+                torch.ops.tuck.decode(last, x.shape, x.dtype)
+            x = self.tensor(sparse())
+            compiled = torch.compile(self.there_and_back, fullgraph=True, backend="aot_eager")  # no compiler is needed
+            y, size = compiled(x)
+            self.assertEqual(tuck.encode(x).wait(), int(size))
+            self.assertTrue(torch.equal(x, y))
+
+    @staticmethod
+    def there_and_back(x):
+        frame, size = torch.ops.tuck.encode(x, "zvc")
+        return torch.ops.tuck.decode(frame, x.shape, x.dtype, codec="zvc"), size
+
+
+def measured(call, raw_bytes, runs=7, calls=20):
+    """Seconds of a call: of the GPU, as a graph in a row of many, and of Python, until the call returns."""
+    wait = lambda: device._check(LIBRARY.tuck_device_wait(None, None, 0, 0, STREAM))
+    graph, seconds = Graph(), {"graph": [], "call": []}
+    with capture(graph):
+        call()
+    graph.replay()
+    for _ in range(runs):
+        for way, one in (("graph", graph.replay), ("call", call)):
+            wait()
+            begin = time.perf_counter()
+            for _ in range(calls):
+                one()
+            if way == "graph":
+                wait()
+            seconds[way].append((time.perf_counter() - begin) / calls)
+    wait()
+    median = statistics.median(seconds["graph"])
+    return {"runs": runs, "calls": calls, "median_seconds": median, "best_seconds": min(seconds["graph"]),
+            "call_seconds": statistics.median(seconds["call"]), "gb_per_s": raw_bytes / median / 1e9}
+
+
+def times(size):
+    """Prints what each codec does with a tensor of f32 of so many bytes: times, but not of the simulator. Ends if a
+    frame is not that of the CPU."""
+    x = np.resize(sparse((1 << 16,)), size // 4)
+    source, out = Standin(x), Standin(x)
+    for codec in tuck.codecs():
+        if "f32" not in codec.dtypes:
+            continue
+        bound = tuck.range_relative(1e-3) if codec.is_lossy else None
+        frame = tuck.encode(source, codec.name, bound=bound, stream=STREAM)
+        wanted = tuck.encode(x, codec.name, bound=bound, threads=os.cpu_count())
+        if frame_of(frame).tobytes() != wanted.tobytes():
+            sys.exit(f"{codec.name}: the frame of {size} bytes is not that of the CPU")
+        calls_of = {
+            "encode": lambda: tuck.encode(source, codec.name, bound=bound, out=frame.buffer, stream=STREAM),
+            "decode": lambda: tuck.decode(frame, out=out, stream=STREAM)}
+        for operation, call in calls_of.items():
+            row = {"codec": codec.name, "type": "f32", "operation": operation, "raw_bytes": x.nbytes,
+                   "sparsity": round(float((x == 0).mean()), 2), "ratio": x.nbytes / wanted.size}
+            call()
+            seconds = measured(call, x.nbytes, *((1, 1) if SIMULATED else ()))
+            row |= {} if SIMULATED else seconds
+            print(json.dumps(row), flush=True)
+        if tuck.decode(wanted).tobytes() != out.seen.tobytes():
+            sys.exit(f"{codec.name}: a GPU decodes other values than the CPU")
 
 
 if __name__ == "__main__":
-    unittest.main()
+    if sys.argv[1:2] == ["--times"]:
+        times(int(sys.argv[2]))
+    else:
+        unittest.main()
