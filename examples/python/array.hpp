@@ -201,13 +201,17 @@ class array {
 inline bool overlap(const_bytes a, const_bytes b) {
   return !a.empty() && !b.empty() && a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
 }
+[[noreturn]] inline void refuse_without_bound(const std::string& codec) {
+  refuse(refusal::bound_missing,
+         "codec '" + codec + "' needs a bound: tuck.absolute(v), range_relative(v) or pointwise(v)");
+}
 // What the caller asked for. mode: -1 no bound, or a bound_mode.
 inline codec_choice choice_of(const std::string& codec, int mode, double bound) {
   codec_choice choice{codec, {}};
   const bool lossy = tools::is_lossy(codec);
   if (tools::types_of(codec).empty())
     throw failure{static_cast<uint32_t>(status::unknown_codec), tools::unknown_codec_text(codec)};
-  if (lossy && mode < 0) refuse(refusal::bound_missing, "codec '" + codec + "' needs a bound");
+  if (lossy && mode < 0) refuse_without_bound(codec);
   if (!lossy && mode >= 0) refuse(refusal::bound_unwanted, "codec '" + codec + "' is lossless and takes no bound");
   if (lossy) choice.bound = {static_cast<bound_mode>(mode), bound, nullptr};
   return choice;

@@ -69,7 +69,7 @@ tools::encode_options options_of(const std::string& path, const std::string& cod
     throw failure{static_cast<uint32_t>(status::unknown_codec), "codec '" + codec + "': " + e.what()};
   }
   const bool lossy = !options.codecs.lossy().empty();
-  if (lossy && mode < 0) refuse(refusal::bound_missing, "codec '" + codec + "' needs a bound");
+  if (lossy && mode < 0) refuse_without_bound(codec);
   if (!lossy && mode >= 0) refuse(refusal::bound_unwanted, "codec '" + codec + "' is lossless and takes no bound");
   if (lossy) options.bound = {static_cast<bound_mode>(mode), bound, nullptr};
   return options;

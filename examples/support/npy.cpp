@@ -129,6 +129,7 @@ void dict_reader::descr(npy_header& header) {
   if (peek() == '[' || peek() == '(') fail("unsupported dtype: a structured one");
   const std::string name = quoted();
   header.type = type_of(name, known_types);
+  header.is_boolean = name.ends_with("b1") || name.ends_with('?');
   if (header.type != dtype::none) return;
   header.type = type_of(name, opaque_types);
   if (header.type == dtype::none) {
@@ -291,15 +292,14 @@ npy_file parse_npy(byte_buffer content, const std::string& path) {
   return file;
 }
 
-std::string make_npy_prelude(dtype type, const std::vector<uint64_t>& shape) {
+std::string make_npy_prelude(dtype type, const std::vector<uint64_t>& shape, bool is_boolean) {
   const dtype stored = type == dtype::bf16 ? dtype::u16 : type > dtype::f64 ? dtype::u8 : type;
   std::string dict = "{'descr': '";
   dict += size_of(stored) == 1 ? '|' : '<';
-  for (const named_type& known : known_types)
-    if (known.type == stored) {
-      dict += known.name;
-      break;
-    }
+  dict +=
+      is_boolean ? "b1" : std::find_if(std::begin(known_types), std::end(known_types), [&](const named_type& known) {
+                            return known.type == stored;
+                          })->name;
   dict += "', 'fortran_order': False, 'shape': (";
   dict += joined(shape, ", ") + (shape.size() == 1 ? ",), }" : "), }");
 

@@ -14,6 +14,7 @@ namespace tuck::tools {
 
 struct npy_header {
   dtype type = dtype::none;     // booleans are u8
+  bool is_boolean = false;      // whether the values are booleans
   std::string opaque;           // the dtype where it is none of tuck's, such as "<V2" or "<c8"; `type` is then unsigned
   uint32_t element_bytes = 0;   // of an opaque dtype that is neither V1, V2 nor f1; they are the last dimension, as u8
   std::vector<uint64_t> shape;  // empty: one value, without dimensions
@@ -41,8 +42,8 @@ npy_file read_npy(const std::string& path);
 npy_file parse_npy(byte_buffer content, const std::string& file);
 
 // The header of an array in C order as NumPy writes it, values beginning at a multiple of 64. NumPy has no bf16, which
-// becomes <u2, nor 8-bit floats, which become |u1.
-std::string make_npy_prelude(dtype type, const std::vector<uint64_t>& shape);
+// becomes <u2, nor 8-bit floats, which become |u1. is_boolean: u8 are booleans.
+std::string make_npy_prelude(dtype type, const std::vector<uint64_t>& shape, bool is_boolean = false);
 
 // Writes an array in C order. `data` has the bytes of the shape.
 void write_npy(const std::string& path, dtype type, const std::vector<uint64_t>& shape, const_bytes data);

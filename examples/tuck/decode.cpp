@@ -120,9 +120,11 @@ void decode_tensor(const decode_options& options, input from) {
   byte_buffer values(t.raw_bytes());
   if (!t.is_frame || t.view.is_delta()) std::copy(first.begin(), first.end(), values.all().begin());
   if (t.is_frame) decode_all(options, {{t.about, t.content, t.view, values.all()}});
-  const bool has_type = t.tensor.dtype == "BOOL" || file_type_of(t.tensor.type()) == t.tensor.dtype;
+  const bool is_boolean = t.tensor.dtype == "BOOL";
+  const bool has_type = is_boolean || file_type_of(t.tensor.type()) == t.tensor.dtype;
   output_file out(options.out);
-  out.write(bytes_of(make_npy_prelude(t.tensor.type(), has_type ? t.tensor.shape : std::vector{t.raw_bytes()})));
+  out.write(
+      bytes_of(make_npy_prelude(t.tensor.type(), has_type ? t.tensor.shape : std::vector{t.raw_bytes()}, is_boolean)));
   out.write(values.all());
   out.commit();
 }

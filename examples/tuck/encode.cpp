@@ -199,7 +199,7 @@ void encode_directory(const encode_options& options) {
     const std::string name = path.stem();
     if (!h.opaque.empty() || h.fortran_order)
       throw file_error(path.native(), "safetensors files have no " + (h.opaque.empty() ? "Fortran order" : h.opaque));
-    tensors.push_back({.name = name, .dtype = file_type_of(h.type), .shape = h.shape});
+    tensors.push_back({.name = name, .dtype = h.is_boolean ? "BOOL" : file_type_of(h.type), .shape = h.shape});
     tensors.back().end = arrays.back().data().size();
     by_name.emplace(name, arrays.back().data());
   }

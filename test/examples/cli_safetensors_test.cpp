@@ -274,6 +274,12 @@ TEST_F(CliSafetensors, a_directory_of_arrays) {
   expect_ok({"verify", packed});
   expect_ok({"decode", "--tensor", "b", packed, out});
   EXPECT_EQ(tuck_cli({"compare", arrays + "/b.npy", out}).code, 0);
+  scratch::write(arrays + "/bits.npy", npy(dict("|b1", "(3,)"), std::string("\0\1\1", 3)));  // booleans stay such
+  expect_ok({"encode", arrays, packed});
+  EXPECT_NE(scratch::read(packed).find("BOOL"), std::string::npos);
+  expect_ok({"decode", "--tensor", "bits", packed, out});
+  EXPECT_NE(scratch::read(out).find("'|b1', 'fortran_order': False, 'shape': (3,)"), std::string::npos);
+  EXPECT_EQ(scratch::read(out).substr(scratch::read(out).size() - 3), std::string("\0\1\1", 3));
   EXPECT_EQ(refusal({"encode", arrays, frame}, frame),
             "the output is a safetensors file, and its name must end in .safetensors");
   EXPECT_EQ(tuck_cli({"encode", "--as", "bf16", arrays, packed}).code, 2);
