@@ -63,8 +63,8 @@ std::string safetensors_prelude(const std::string& text);
 std::string make_safetensors_header(const std::vector<named_tensor>& tensors,
                                     const std::map<std::string, std::string>& metadata);
 
-// Returns the header of these tensors, in this order. Each says its values as if they were alone, from 0 to `end`. In the
-// file those of larger elements come first, so that all are aligned. Throws file_error about `file`.
+// Returns the header of these tensors, in this order. On input each has the place that it has alone: from 0 to its
+// size. In the file, larger elements come first, so that all are aligned. Throws file_error about `file`.
 safetensors_header header_of_tensors(std::vector<named_tensor> tensors, const std::string& file);
 
 // Returns the beginning of messages about a tensor: "tensor 'a': ". Long names are shortened.
