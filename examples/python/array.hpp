@@ -71,6 +71,9 @@ inline dtype type_named(const std::string& name) {
     if (name == tuck::name(dtype{t})) return dtype{t};
   refuse(refusal::unknown_type, "dtype '" + name + "' is none of " + tools::types_of("zvc"));  // which takes all
 }
+// Booleans are u8 in a frame; the header of NumPy in its metadata has what they are.
+inline constexpr const char* boolean = "bool";
+
 // Most threads of a call; 0: one per core.
 inline unsigned threads_of(nb::handle number) {
   constexpr Py_ssize_t most = 1024;
@@ -105,15 +108,17 @@ class array {
   tuck::bytes all() const { return {data_, bytes_}; }
   const std::vector<uint64_t>& shape() const { return shape_; }
   uint32_t value_bytes() const { return value_bytes_; }
+  // `as`: as of type.
+  bool is_boolean(const std::string& as) const { return as.empty() ? type_.code == 6 : as == boolean; }
   // The type of the values. `as`: empty, or the type that integers of the same size stand for.
   dtype type(const std::string& as, const std::string& role) const {
     const dtype own = type_of(type_);
-    if (as.empty()) {
+    if (as.empty() || (as == boolean && own == dtype::u8)) {
       if (own == dtype::none) refuse_type(role);
       return own;
     }
     const dtype declared = type_named(as);
-    if (own != declared && (own == dtype::none || own > dtype::i64 || size_of(own) != size_of(declared)))
+    if (own != declared && (own == dtype::none || own > dtype::i64 || type_.code == 6 || size_of(own) != size_of(declared)))
       refuse(refusal::unknown_type, role + " has dtype " + type_text() + "; dtype='" + as + "' takes integers of " +
                                         std::to_string(8 * size_of(declared)) + " bits");
     return declared;

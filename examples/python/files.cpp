@@ -36,11 +36,11 @@ struct named_array {
   array values;
   std::unique_ptr<array> base;
 
-  named_array(const std::string& called, nb::handle x, const std::string& as, bool is_bool, nb::handle of_base)
+  named_array(const std::string& called, nb::handle x, const std::string& as, nb::handle of_base)
       : name(called), values(x, "tensor '" + called + "'") {
     const std::string role = "tensor '" + name + "'", base_role = "the base of " + role;
     const dtype own = values.type(as, role);
-    type = is_bool ? "BOOL" : tools::file_type_of(own);
+    type = values.is_boolean(as) ? "BOOL" : tools::file_type_of(own);
     if (of_base.is_none()) return;
     base = std::make_unique<array>(of_base, base_role);
     if (base->bytes() != values.bytes() || base->type(as, base_role) != own)
@@ -75,8 +75,7 @@ tools::encode_options options_of(const std::string& path, const std::string& cod
   return options;
 }
 
-// `tensors`: tuples of a name, an array, the type that its integers stand for or "", whether they are booleans, and the
-// base or None. Returns pairs of the name of a tensor that no codec takes, and why.
+// `tensors`: tuples of a name, an array, the type that its integers stand for or "", and the base or None. Returns pairs of the name of a tensor that no codec takes, and why.
 std::vector<std::pair<std::string, std::string>> write_tensors(const nb::bytes& path, const nb::list& tensors,
                                                                const std::string& codec, int mode, double bound,
                                                                nb::handle threads) {
@@ -84,7 +83,7 @@ std::vector<std::pair<std::string, std::string>> write_tensors(const nb::bytes& 
   if (mode >= 0 && !(bound > 0 && std::isfinite(bound))) check(status::bad_bound);
   std::deque<named_array> arrays;
   for (const nb::handle t : tensors)
-    arrays.emplace_back(nb::cast<std::string>(t[0]), t[1], nb::cast<std::string>(t[2]), nb::cast<bool>(t[3]), t[4]);
+    arrays.emplace_back(nb::cast<std::string>(t[0]), t[1], nb::cast<std::string>(t[2]), t[3]);
   const nb::gil_scoped_release unlocked;
   std::map<std::string, const named_array*> by_name;
   std::vector<tools::named_tensor> described;

@@ -23,7 +23,8 @@ uint64_t most_bytes(nb::handle tensor, encode_settings& how, bool is_delta) {
 }
 // For an array on the device: maximum bytes of the frame, codec, row length, and the metadata.
 nb::tuple plan_of(const std::string& type, const std::vector<uint64_t>& shape, encode_settings& how, bool is_delta) {
-  const plan p(type_named(type), shape, how, is_delta);
+  const bool is_boolean = type == boolean;
+  const plan p(is_boolean ? dtype::u8 : type_named(type), shape, is_boolean, how, is_delta);
   return nb::make_tuple(p.most_bytes(how), how.name_of(p.type), tools::row_length(shape),
                         nb::bytes(p.metadata.data(), p.metadata.size()));
 }
@@ -98,9 +99,11 @@ void apply_delta(nb::handle delta, nb::handle base, const std::string& as_base, 
   check(done);
 }
 
-// The shape in the metadata of a frame, or that of one dimension if there is none.
-nb::tuple shape_of(const_bytes frame, const frame_header& h) {
+// Type, shape, and whether it is in Fortran order: by the header of NumPy in the metadata of a frame. Without it, the
+// tensor has one dimension.
+nb::tuple tensor_of(const_bytes frame, const frame_header& h) {
   std::vector<uint64_t> shape{h.value_count};
+  const char* type = name(h.type);
   bool fortran = false;
   const uint64_t end = sizeof(frame_header) + h.metadata_bytes;
   if (h.metadata_bytes != 0 && end <= frame.size()) {
@@ -109,37 +112,30 @@ nb::tuple shape_of(const_bytes frame, const frame_header& h) {
       if (npy.values == h.value_count && npy.element_bytes == 0) {
         shape = npy.shape;
         fortran = npy.fortran_order;
+        if (npy.is_boolean && h.type == dtype::u8) type = boolean;
       }
     } catch (const std::exception&) {  // other metadata than ours
     }
   }
   nb::list sizes;
   for (const uint64_t size : shape) sizes.append(size);
-  return nb::make_tuple(nb::tuple(sizes), fortran);
+  return nb::make_tuple(type, nb::tuple(sizes), fortran);
+}
+nb::tuple tensor_of_frame(nb::handle frame) {
+  const array bytes(frame, "the frame");
+  return tensor_of(bytes.all(), header_of(bytes.all()));
 }
 
-nb::dict info(nb::handle frame) {
+// What tuck.Info has, in its order; the bound as mode and value.
+nb::tuple info(nb::handle frame) {
   const array bytes(frame, "the frame");
-  const const_bytes from = bytes.all();
-  const frame_header h = header_of(from);
-  nb::dict all;
-  const nb::tuple shape = shape_of(from, h);
-  all["dtype"] = name(h.type);
-  all["shape"] = shape[0];
-  all["fortran_order"] = shape[1];
-  all["values"] = h.value_count;
-  all["codec"] = tools::stage_names(h.stages);
-  all["raw_bytes"] = h.value_count * size_of(h.type);
-  all["frame_bytes"] = h.frame_bytes;
-  all["chunk_values"] = h.chunk_values;
-  all["is_delta"] = (h.flags & flag_delta) != 0;
-  all["has_checksums"] = (h.flags & flag_checksums) != 0;
-  if (const auto bound = tools::bound_of(h.stages)) {
-    all["bound_mode"] = name(bound->mode);
-    all["bound"] = bound->requested;
-    all["effective_bound"] = bound->effective;
-  }
-  return all;
+  const frame_header h = header_of(bytes.all());
+  const nb::tuple tensor = tensor_of(bytes.all(), h);
+  nb::object bound = nb::none();
+  if (const auto of = tools::bound_of(h.stages)) bound = nb::make_tuple(static_cast<int>(of->mode), of->requested);
+  return nb::make_tuple(tensor[0], tensor[1], tools::stage_names(h.stages), bound, h.value_count,
+                        h.value_count * size_of(h.type), h.frame_bytes, h.chunk_values, (h.flags & flag_delta) != 0,
+                        (h.flags & flag_checksums) != 0);
 }
 
 // Pointer, shape, strides in bytes, type and bytes of a value of what DLPack gives, wherever it is.
@@ -154,7 +150,7 @@ nb::tuple dlpack_on_device(const nb::object& capsule) {
   const nb::dlpack::dtype t = x.dtype();
   const dtype type = t.lanes == 1 ? type_of({t.code, t.bits}) : dtype::none;
   return nb::make_tuple(reinterpret_cast<uintptr_t>(x.data()), nb::tuple(shape), nb::tuple(strides),
-                        type == dtype::none ? "" : name(type), x.itemsize());
+                        t.code == 6 ? boolean : type == dtype::none ? "" : name(type), x.itemsize());
 }
 
 uint64_t digest_array(nb::handle tensor) {
@@ -215,6 +211,7 @@ NB_MODULE(_tuck, m) {
   m.def("decode", &decode, "frame"_a, "out"_a, "as_type"_a, "threads"_a.none());
   m.def("apply_delta", &apply_delta, "delta"_a, "base"_a, "base_type"_a, "out"_a, "as_type"_a, "threads"_a.none());
   m.def("info", &info, "frame"_a);
+  m.def("tensor_of", &tensor_of_frame, "frame"_a);
   m.def("dlpack_on_device", &dlpack_on_device, "capsule"_a);
   m.def("codecs", &codecs);
   m.def("digest", &digest_array, "tensor"_a);

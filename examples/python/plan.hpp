@@ -26,6 +26,7 @@ struct encode_settings {
   std::array<std::shared_ptr<tools::chosen_codec>, 16> codecs = {};  // by type
   dtype last_type = dtype::none;
   std::vector<uint64_t> last_shape = {};
+  bool last_is_boolean = false;
   std::string last_prelude = {};
 
   // Without a name: the codec of deltas.
@@ -39,10 +40,11 @@ struct encode_settings {
     }
     return chosen;
   }
-  const std::string& prelude_of(dtype type, const std::vector<uint64_t>& shape) {
-    if (last_type != type || last_shape != shape) {
-      last_prelude = tools::make_npy_prelude(type, shape);
+  const std::string& prelude_of(dtype type, const std::vector<uint64_t>& shape, bool is_boolean) {
+    if (last_type != type || last_shape != shape || last_is_boolean != is_boolean) {
+      last_prelude = tools::make_npy_prelude(type, shape, is_boolean);
       last_type = type;
+      last_is_boolean = is_boolean;
       last_shape = shape;
     }
     return last_prelude;
@@ -58,10 +60,10 @@ struct plan {
   std::string metadata;
   frame_options options;
 
-  plan(dtype of, const std::vector<uint64_t>& shape, encode_settings& how, bool is_delta) : type(of) {
+  plan(dtype of, const std::vector<uint64_t>& shape, bool is_boolean, encode_settings& how, bool is_delta) : type(of) {
     for (const uint64_t size : shape) count *= size;
     codec = how.codec_of(type, shape);
-    metadata = how.prelude_of(type, shape);
+    metadata = how.prelude_of(type, shape, is_boolean);
     options.checksums = how.checksums;
     options.metadata = {reinterpret_cast<const std::byte*>(metadata.data()), metadata.size()};
     if (is_delta) options.alignment = tools::delta_alignment;
@@ -69,7 +71,7 @@ struct plan {
       options.chunk_values = tools::most_chunk_values(called, type);
   }
   plan(const array& x, encode_settings& how, bool is_delta)
-      : plan(x.type(how.as, "the tensor"), x.shape(), how, is_delta) {
+      : plan(x.type(how.as, "the tensor"), x.shape(), x.is_boolean(how.as), how, is_delta) {
     values = x.all();
     if (!tuck::aligned(values.data(), size_of(type))) check(status::misaligned, "the tensor");
   }

@@ -21,7 +21,7 @@ from typing import (TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTupl
 from . import _tuck, device, errors
 from .device import DeviceArray, DeviceFrame, is_on_device
 from .errors import *  # noqa: F403
-from .types import AS_INTEGERS, NUMPY, check_dense, is_torch, torch_type
+from .types import NUMPY, check_dense, is_torch, torch_type
 
 __version__ = "1.0.0"
 __all__ = ["absolute", "apply_delta", "apply_delta_batch", "codecs", "decode", "decode_batch", "decode_into", "digest",
@@ -61,7 +61,7 @@ class Codec(NamedTuple):
 class Info(NamedTuple):
     """What a frame says about itself."""
 
-    dtype: str  # of tuck: "f32", "bf16"
+    dtype: str  # of tuck: "f32", "bf16"; "bool" for booleans
     shape: Tuple[int, ...]
     codec: str
     bound: Optional[Bound]  # None: lossless
@@ -74,7 +74,6 @@ class Info(NamedTuple):
 
 
 _OF_DELTAS = object()  # the codec that the library takes for deltas of the type
-_MODES = ("absolute", "range", "pointwise")
 _NATIVE = "?bBhHiIlLqQefd"  # NumPy's characters for what the extension takes
 _ML_DTYPES = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
@@ -155,7 +154,7 @@ def _array(x, role, dtype=None):
             raise ContiguityError(f"the memory of {role} has been freed")
         name = str(x.dtype).split(".")[1]
         if name == "bool":  # DLPack of older versions does not take it
-            return x.view(_torch().uint8), dtype
+            return x.view(_torch().uint8), dtype or "bool"
         if name == "bfloat16":
             return x.view(_torch().int16), dtype or "bf16"
         if name in _ML_DTYPES:
@@ -281,19 +280,18 @@ def encode_delta(x, base, codec=None, *, out=None, dtype=None, threads=1, stream
     return out[: _tuck.encode_delta(x, base, _array(out, "out")[0], how)]
 
 
-def _new_tensor(seen, like):
-    """An uninitialized array for the tensor that a frame has, and what the extension may write."""
-    dtype, order = seen["dtype"], "F" if seen["fortran_order"] else "C"
+def _new_tensor(frame, like):
+    """An uninitialized array for the tensor of a frame; then an array and a type that the extension takes for it."""
+    dtype, shape, is_fortran = _tuck.tensor_of(frame)
     if is_torch(like):
         torch = _torch()
-        shape = tuple(reversed(seen["shape"])) if order == "F" else seen["shape"]
-        made = torch.empty(shape, dtype=torch_type(torch, dtype), device="cpu")
-        return made.permute(*reversed(range(made.dim()))) if order == "F" and made.dim() > 1 else made, made
-    if dtype not in AS_INTEGERS:
-        made = np.empty(seen["shape"], NUMPY[dtype], order)
-    else:
-        made = np.empty(seen["shape"], AS_INTEGERS[dtype], order)
-    return made, made.T if order == "F" else made
+        made = torch.empty(shape[::-1] if is_fortran else shape, dtype=torch_type(torch, dtype), device="cpu")
+        return (made.permute(*range(made.dim())[::-1]) if is_fortran else made, *_out(made))
+    if is_fortran:
+        made = np.empty(shape, NUMPY[dtype], "F")
+        return made, made.T, ""
+    made = np.empty(shape, NUMPY[dtype])
+    return made, made, ""
 
 
 @overload
@@ -331,9 +329,8 @@ def decode(frame, *, out=None, threads=1, stream=None, check=False):
         finally:  # the values before the damage may have been written
             _count_write(out)
         return out
-    seen = _tuck.info(from_)
-    made, room = _new_tensor(seen, frame)
-    _tuck.decode(from_, *_out(room), threads)
+    made, room, dtype = _new_tensor(from_, frame)
+    _tuck.decode(from_, room, dtype, threads)
     return made
 
 
@@ -472,11 +469,8 @@ def _as_array(frame):
 def info(frame: Union[Array, Bytes, DeviceFrame]) -> Info:
     """Reads what a frame says about itself, without decoding it. For a frame on a GPU, a DeviceFrame or an array, it
     waits for the stream. Raises DamagedFrameError if the header is not valid."""
-    seen = _tuck.info(device.head(frame) if _on_gpu(frame) else _array(_as_array(frame), "the frame")[0])
-    mode = seen.get("bound_mode")
-    bound = Bound(_MODES.index(mode), seen["bound"]) if mode is not None else None
-    return Info(seen["dtype"], seen["shape"], seen["codec"], bound, seen["values"], seen["raw_bytes"],
-                seen["frame_bytes"], seen["chunk_values"], seen["is_delta"], seen["has_checksums"])
+    seen = Info(*_tuck.info(device.head(frame) if _on_gpu(frame) else _array(_as_array(frame), "the frame")[0]))
+    return seen._replace(bound=Bound(*seen.bound)) if seen.bound else seen
 
 
 def digest(x: Array) -> int:
@@ -566,7 +560,7 @@ def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: Optional[str] 
         as_type = dtype.get(key) if dtype else None
         own, own_type = _array(tensor, f"tensor '{key}'", as_type)
         of_base = None if base is None else _array(base[key], f"the base of tensor '{key}'", as_type)[0]
-        tensors.append((key, own, own_type or "", str(getattr(tensor, "dtype", "")) in ("bool", "torch.bool"), of_base))
+        tensors.append((key, own, own_type or "", of_base))
     codec = codec or ("zvc" if base is None else "")
     return dict(_tuck.write_tensors(name, tensors, codec, mode, value, threads))
 
@@ -594,9 +588,8 @@ def load(path: Path, *, names: Union[str, Iterable[str], None] = None, base: Any
         like = _torch().from_numpy(frame.copy()) if torch else frame
         if base is None:
             return decode(like, threads=threads)
-        made, room = _new_tensor(_tuck.info(frame), like)
-        (before, before_type), (to, to_type) = _out(base, "the base"), _out(room)
-        _tuck.apply_delta(frame, before, before_type, to, to_type, threads)
+        made, room, dtype = _new_tensor(frame, like)
+        _tuck.apply_delta(frame, *_out(base, "the base"), room, dtype, threads)
         return made
     place = {name: i for i, name in enumerate(file.names)}
     wanted = set(place)
@@ -617,7 +610,7 @@ def load(path: Path, *, names: Union[str, Iterable[str], None] = None, base: Any
         file.read(which, _array(values, "out")[0], of_base, threads)
         own = {"BOOL": "bool", "C64": "complex64"}.get(file_type, dtype if dtype != "u8" or file_type == "U8" else None)
         if own is not None:
-            to = torch_type(_torch(), own) if torch else NUMPY.get(own) or AS_INTEGERS.get(own, own)
+            to = torch_type(_torch(), own) if torch else NUMPY.get(own, own)
             values = values.view(to).reshape(shape)
         tensors[name] = values
     return tensors

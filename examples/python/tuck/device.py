@@ -9,9 +9,9 @@ from typing import Any, List, NamedTuple, Optional, Tuple
 from . import _tuck
 from .errors import (ByteOrderError, ContiguityError, DeviceError, DtypeError, OutputTooSmallError, OverlapError,
                      ReadOnlyError, SizeError, UnknownCodecError, WrongBaseError, error_of, of_tensor)
-from .types import AS_INTEGERS, NUMPY, TORCH, check_dense, is_torch, np, torch_type
+from .types import AS_INTEGERS, NUMPY, OWN, TORCH, check_dense, is_torch, np, torch_type
 
-_BYTES = {name: int(of.lstrip("uintfloa")) // 8 for name, of in {**NUMPY, **AS_INTEGERS}.items()}
+_BYTES = {name: 1 if of == "bool" else int(of.lstrip("uintfloa")) // 8 for name, of in NUMPY.items()}
 _LEGACY = 1  # the default stream, as CUDA numbers it
 _CUDA, _MANAGED = 2, 13  # of DLPack
 _OUTCOME = [("bytes", "<u8"), ("code", "<u4"), ("first_bad_chunk", "<u4")]  # tuck::outcome
@@ -94,13 +94,13 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict:
-        own = NUMPY.get(self.dtype) or AS_INTEGERS[self.dtype]
+        own = NUMPY[self.dtype]
         return {"data": (self.pointer.value or 0, False), "shape": self.shape, "typestr": np.dtype(own).str,
                 "strides": None, "version": 3, "stream": self.stream or _LEGACY}
 
     def numpy(self) -> "np.ndarray":
         """Copies the values to the CPU. Waits for the stream."""
-        out = np.empty(self.shape, NUMPY.get(self.dtype) or AS_INTEGERS[self.dtype])
+        out = np.empty(self.shape, NUMPY[self.dtype])
         _check(_library().tuck_device_wait(self.pointer, out.ctypes.data, self.nbytes, self.device, self.stream))
         return out
 
@@ -129,7 +129,7 @@ class DeviceFrame:
     def wait(self) -> int:
         """Waits for the stream. Returns the size in bytes. Raises OutputTooSmallError, or what else went wrong."""
         if self.outcome is None:
-            return _tuck.info(head(self))["frame_bytes"]
+            return _tuck.info(head(self))[6]  # frame_bytes of tuck.Info
         place = _place(self.outcome, "the outcome")
         seen = _wait(place.pointer, 1, place.device, self._stream)[0]
         if error_of(int(seen["code"])) is OutputTooSmallError:
@@ -174,7 +174,7 @@ def head(frame) -> "np.ndarray":
 def _declared(own, bytes, dtype, role):
     if dtype is None:
         if own is None:
-            raise DtypeError(f"{role} has a dtype that tuck does not have; it has {', '.join(_BYTES)} and booleans")
+            raise DtypeError(f"{role} has a dtype that tuck does not have; it has {', '.join(_BYTES)}")
         return own
     if dtype not in _BYTES:
         raise DtypeError(f"dtype '{dtype}' is none of {', '.join(_BYTES)}")
@@ -191,8 +191,12 @@ def _check_strides(shape, strides, bytes, role):
         expected *= size
 
 
-_NAMES = {of: name for name, of in [*NUMPY.items(), ("u8", "bool")]}
-_TORCH_NAMES = {of: name for name, of in [*TORCH.items(), ("u8", "bool")]}
+_NAMES = {of: name for name, of in OWN.items()}
+_TORCH_NAMES = {of: name for name, of in TORCH.items()}
+
+
+def _in_frame(dtype: str) -> str:
+    return "u8" if dtype == "bool" else dtype
 
 
 @lru_cache(maxsize=None)
@@ -322,7 +326,7 @@ def encode(xs, how, bound, dtype=None, checksums=True, stream=None, bases=None, 
             if is_delta:
                 _check_delta_codec(codec)
                 base = _place(bases[tensor.at], "the base", dtype, stream=on.handle)
-                if (base.dtype, base.bytes) != (values.dtype, values.bytes):
+                if (_in_frame(base.dtype), base.bytes) != (_in_frame(values.dtype), values.bytes):
                     raise SizeError("the base has another type or size than the tensor")
                 _check_apart(base, frame, "out overlaps the base")
                 places.append(base)
@@ -331,7 +335,7 @@ def encode(xs, how, bound, dtype=None, checksums=True, stream=None, bases=None, 
                                  "array of one")
             _check_device(places[0], values, frame, base or values)
             items[tensor.at] = (values.pointer, values.bytes, frame.pointer, frame.bytes, base.pointer if base else 0,
-                                bound[1], bound[0], row, len(text), codec.encode(), values.dtype.encode())
+                                bound[1], bound[0], row, len(text), codec.encode(), _in_frame(values.dtype).encode())
             texts.append(text)
             frames.append(DeviceFrame(out, codec, values.dtype, values.shape, None, on.handle))
         text, like = b"".join(texts), places[0]
@@ -365,7 +369,7 @@ def decode(frames, check, stream, bases=None, outs=None, keys=None) -> list:
             if out is None:
                 out = _new(shape, dtype, like, on)
             values = _place(out, "out", is_written=True, stream=on.handle)
-            if values.dtype != frame.dtype and not (
+            if _in_frame(values.dtype) != _in_frame(frame.dtype) and not (
                     frame.dtype in AS_INTEGERS and values.dtype[0] in "ui"
                     and _BYTES[values.dtype] == _BYTES[frame.dtype]):
                 raise DtypeError(f"out has dtype {values.dtype}, the frame {frame.dtype}")
@@ -385,7 +389,7 @@ def decode(frames, check, stream, bases=None, outs=None, keys=None) -> list:
             _check_device(places[0], of, values, like)
             items[tensor.at] = (values.pointer, values.bytes, of.pointer, of.bytes, like.pointer if is_delta else 0,
                                 1, 0 if frame.codec in _lossy() else -1, 1, 0, frame.codec.encode(),
-                                frame.dtype.encode())
+                                _in_frame(frame.dtype).encode())
             made.append(out)
         outcomes = _run(tensor, "decode", items, on, places, is_delta)
         if check:

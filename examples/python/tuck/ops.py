@@ -21,7 +21,6 @@ if not hasattr(torch.library, "custom_op"):
     raise ImportError(f"tuck.ops needs PyTorch 2.4; this is {torch.__version__}")
 
 _NAMES = {getattr(torch, name): short for short, name in TORCH.items() if hasattr(torch, name)}
-_NAMES[torch.bool] = "u8"
 
 
 def _name(dtype, role):

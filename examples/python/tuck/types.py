@@ -20,17 +20,16 @@ if TYPE_CHECKING:
 else:
     np = _Lazy()
 
-# Types that NumPy has not are integers there, unless ml_dtypes is installed.
+# Booleans are u8 in a frame, whose metadata says what they are. NumPy gets integers for types that it has not.
 AS_INTEGERS = {"bf16": "uint16", "f8e4m3": "uint8", "f8e5m2": "uint8"}
-NUMPY = {"u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16", "u32": "uint32", "i32": "int32",
-         "u64": "uint64", "i64": "int64", "f16": "float16", "f32": "float32", "f64": "float64"}
-TORCH = {"u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16", "u32": "uint32", "i32": "int32",
-         "u64": "uint64", "i64": "int64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
-         "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
+OWN = {"bool": "bool", "u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16", "u32": "uint32", "i32": "int32",
+       "u64": "uint64", "i64": "int64", "f16": "float16", "f32": "float32", "f64": "float64"}
+NUMPY = {**OWN, **AS_INTEGERS}
+TORCH = {**OWN, "bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
 
 
 def torch_type(torch, name: str):
-    """The type of PyTorch for one of tuck's, or "bool" and the like."""
+    """The type of PyTorch for one of tuck's, or one that has the same name in both."""
     of = TORCH.get(name, name)
     if not hasattr(torch, of):
         raise DtypeError(f"this version of PyTorch has no {of}; decode to a NumPy array")
