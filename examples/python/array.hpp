@@ -118,7 +118,8 @@ class array {
       return own;
     }
     const dtype declared = type_named(as);
-    if (own != declared && (own == dtype::none || own > dtype::i64 || type_.code == 6 || size_of(own) != size_of(declared)))
+    if (own != declared &&
+        (own == dtype::none || own > dtype::i64 || type_.code == 6 || size_of(own) != size_of(declared)))
       refuse(refusal::unknown_type, role + " has dtype " + type_text() + "; dtype='" + as + "' takes integers of " +
                                         std::to_string(8 * size_of(declared)) + " bits");
     return declared;

@@ -75,7 +75,8 @@ tools::encode_options options_of(const std::string& path, const std::string& cod
   return options;
 }
 
-// `tensors`: tuples of a name, an array, the type that its integers stand for or "", and the base or None. Returns pairs of the name of a tensor that no codec takes, and why.
+// `tensors`: tuples of a name, an array, the type that its integers stand for or "", and the base or None. Returns
+// pairs of the name of a tensor that no codec takes, and why.
 std::vector<std::pair<std::string, std::string>> write_tensors(const nb::bytes& path, const nb::list& tensors,
                                                                const std::string& codec, int mode, double bound,
                                                                nb::handle threads) {

@@ -150,7 +150,10 @@ nb::tuple dlpack_on_device(const nb::object& capsule) {
   const nb::dlpack::dtype t = x.dtype();
   const dtype type = t.lanes == 1 ? type_of({t.code, t.bits}) : dtype::none;
   return nb::make_tuple(reinterpret_cast<uintptr_t>(x.data()), nb::tuple(shape), nb::tuple(strides),
-                        t.code == 6 ? boolean : type == dtype::none ? "" : name(type), x.itemsize());
+                        t.code == 6           ? boolean
+                        : type == dtype::none ? ""
+                                              : name(type),
+                        x.itemsize());
 }
 
 uint64_t digest_array(nb::handle tensor) {

@@ -46,6 +46,13 @@
 #define TUCK_AVX512 __attribute__((target("avx2,bmi,bmi2,popcnt,avx512f,avx512bw,avx512vl,avx512vbmi2")))
 #endif
 
+/// Marks a function whose loops are to be vectorized at any optimization level. GCC alone does that at -O3 only.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__CUDA_ARCH__)
+#define TUCK_LOOPS __attribute__((optimize("O3")))
+#else
+#define TUCK_LOOPS
+#endif
+
 /// Defined on 64-bit ARM, where core/cpu_windows.hpp uses NEON.
 #if defined(__aarch64__) && defined(__GNUC__) && !defined(__CUDA_ARCH__)
 #define TUCK_NEON

@@ -87,15 +87,12 @@ template <class Body> auto on_cpu(const Body& body) noexcept {
 }
 
 // The same, but only for AVX2 and the baseline. If the body takes no argument, calls body(): for loops that compilers
-// vectorize. Such bodies can be nested.
+// vectorize, whatever the optimization level is. Such bodies can be nested.
 template <class Body> auto vectorized(const Body& body) noexcept {
 #if defined(TUCK_AVX2)
   if (level_of_cpu() >= cpu_level::avx2) return avx2_cpu::run(body);
 #endif
-  if constexpr (requires { body(baseline_cpu{}); })
-    return baseline_cpu::run(body);
-  else
-    return body();
+  return baseline_cpu::run(body);
 }
 
 }  // namespace detail

@@ -1,7 +1,8 @@
 // Operations on windows of 32 values of Size bytes, for the vector instructions of each CPU. core/masks.hpp and
 // core/checksum.hpp are loops over windows. A CPU is a type with
 //
-//   run(body)                    calls body(CPU), compiled for this CPU together with all functions that it inlines
+//   run(body)                    calls body(CPU), or body() if it takes no argument, compiled for this CPU together
+//                                with all functions that it inlines
 //   popcount(word)               counts ones in 64 bits
 //   spread_bits(bits, mask)      moves the lowest bits to the ones of the mask
 //   mask_of<Size, Changes>(v)    returns a mask. Bit i is 1 if value i is not 0; with Changes, if value i differs from
@@ -49,6 +50,13 @@ inline constexpr std::array<uint32_t, 32> first_word_keys = [] {
   for (uint32_t i = 0; i < 32; ++i) keys[i] = word_keys::of(i);
   return keys;
 }();
+
+template <class Cpu, class Body> auto call(const Body& body) noexcept {
+  if constexpr (requires { body(Cpu{}); })
+    return body(Cpu{});
+  else
+    return body();
+}
 
 // Loops over integers for any CPU. Compilers vectorize most of them.
 struct plain_integers {
@@ -117,7 +125,7 @@ struct plain_integers {
 
 // Runs on any CPU.
 struct plain_cpu : plain_integers {
-  template <class Body> static auto run(const Body& body) noexcept { return body(plain_cpu{}); }
+  template <class Body> TUCK_LOOPS static auto run(const Body& body) noexcept { return call<plain_cpu>(body); }
 
   static uint32_t popcount(uint64_t x) noexcept {
     x -= x >> 1 & 0x5555555555555555u;
@@ -257,7 +265,7 @@ template <bool Packs, bool Runs> constexpr std::array<row_moves, 16> make_row_mo
 }
 
 struct sse2_cpu : plain_cpu {
-  template <class Body> static auto run(const Body& body) noexcept { return body(sse2_cpu{}); }
+  template <class Body> TUCK_LOOPS static auto run(const Body& body) noexcept { return call<sse2_cpu>(body); }
 
   static __m128i load(const void* from) noexcept { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
 
@@ -331,7 +339,7 @@ struct sse2_cpu : plain_cpu {
 // -- 64-bit ARM CPUs, which all have NEON ----------------------------------------------------------------------------
 
 struct neon_cpu : moves_rows<neon_cpu>, plain_integers {
-  template <class Body> static auto run(const Body& body) noexcept { return body(neon_cpu{}); }
+  template <class Body> TUCK_LOOPS static auto run(const Body& body) noexcept { return call<neon_cpu>(body); }
 
   static uint32_t popcount(uint64_t x) noexcept { return vaddv_u8(vcnt_u8(vcreate_u8(x))); }
   static uint8x16_t load(const std::byte* from) noexcept { return vld1q_u8(reinterpret_cast<const uint8_t*>(from)); }

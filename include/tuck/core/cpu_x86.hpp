@@ -14,11 +14,8 @@ TUCK_AVX2 inline __m256i load_vector(const void* from) noexcept {
 }
 
 struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
-  template <class Body> TUCK_AVX2 __attribute__((flatten)) static auto run(const Body& body) noexcept {
-    if constexpr (requires { body(avx2_cpu{}); })
-      return body(avx2_cpu{});
-    else
-      return body();
+  template <class Body> TUCK_AVX2 TUCK_LOOPS __attribute__((flatten)) static auto run(const Body& body) noexcept {
+    return call<avx2_cpu>(body);
   }
 
   TUCK_AVX2 static uint32_t spread_bits(uint32_t bits, uint32_t mask) noexcept { return _pdep_u32(bits, mask); }
@@ -232,8 +229,8 @@ template <size_t Size> struct avx2_cpu::row {
 
 // Compresses and expands whole vectors. `spread` of runs is that of AVX2.
 struct avx512_cpu : avx2_cpu {
-  template <class Body> TUCK_AVX512 __attribute__((flatten)) static auto run(const Body& body) noexcept {
-    return body(avx512_cpu{});
+  template <class Body> TUCK_AVX512 TUCK_LOOPS __attribute__((flatten)) static auto run(const Body& body) noexcept {
+    return call<avx512_cpu>(body);
   }
 
   // Lanes of a vector: of 32 bytes for 1-byte values, else of 64 bytes.

@@ -46,15 +46,13 @@ template <floating_element T> struct exponents : plain_codec<exponents<T>, T, co
     const auto count = static_cast<uint32_t>(values.size());
     if (planes_bytes(count) > limit(count)) return incompressible;
     std::byte upper[max_chunk_raw_bytes / sizeof(T)];
-    for (uint32_t i = 0; i < count; ++i)
-      upper[i] = static_cast<std::byte>(std::rotl(bits_at(values.data(), i), 1) >> (8 * sizeof(T) - 8));
+    detail::vectorized([&] { put_plane(values.data(), count, sizeof(T) - 1, upper); });
     const uint32_t end = groups::encode(upper, count, false, 0, limit(count) - planes_bytes(count), out.data());
     if (end == incompressible) return incompressible;
     std::byte* to = out.data() + end;
     std::memset(to, 0, planes_bytes(count));
     for (uint32_t byte = sizeof(T) - 1; byte-- > 0; to += plane_bytes(count))
-      for (uint32_t i = 0; i < count; ++i)
-        to[i] = static_cast<std::byte>(std::rotl(bits_at(values.data(), i), 1) >> 8 * byte);
+      detail::vectorized([&] { put_plane(values.data(), count, byte, to); });
     return end + planes_bytes(count);
   }
 
@@ -66,17 +64,25 @@ template <floating_element T> struct exponents : plain_codec<exponents<T>, T, co
         !groups::decode(encoded, count, max_width, upper, end) || end + planes_bytes(count) != encoded.size())
       return status::bad_payload;
     std::byte* const to = as_writable_bytes(restored).data();
-    for (uint32_t i = 0; i < count; ++i) {
-      const std::byte* plane = encoded.data() + end + i;
-      uint32_t x = static_cast<uint32_t>(upper[i]);
-      for (uint32_t k = 1; k < sizeof(T); ++k, plane += plane_bytes(count)) x = x << 8 | static_cast<uint32_t>(*plane);
-      store_unaligned(to + i * sizeof(T), std::rotr(static_cast<bits_t<T>>(x), 1));
-    }
+    detail::vectorized([&] { join_planes(upper, encoded.data() + end, count, to); });
     return status::ok;
   }
 
  private:
   using groups = detail::host_groups<1, true>;
+
+  // Writes one byte of each value, whose lowest bit is now the sign.
+  static void put_plane(const T* from, uint32_t count, uint32_t byte, std::byte* to) noexcept {
+    for (uint32_t i = 0; i < count; ++i) to[i] = static_cast<std::byte>(std::rotl(bits_at(from, i), 1) >> 8 * byte);
+  }
+  static void join_planes(const std::byte* upper, const std::byte* planes, uint32_t count, std::byte* to) noexcept {
+    for (uint32_t i = 0; i < count; ++i) {
+      const std::byte* plane = planes + i;
+      uint32_t x = static_cast<uint32_t>(upper[i]);
+      for (uint32_t k = 1; k < sizeof(T); ++k, plane += plane_bytes(count)) x = x << 8 | static_cast<uint32_t>(*plane);
+      store_unaligned(to + i * sizeof(T), std::rotr(static_cast<bits_t<T>>(x), 1));
+    }
+  }
 #endif
 };
 

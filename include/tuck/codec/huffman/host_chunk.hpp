@@ -52,8 +52,11 @@ template <element T> class host_chunk {
     const uint32_t top = top_of_bin(bin, how.exponent);
     convert([&](value x, uint32_t e, bool zigzag) { return lanes::number(x, e, zigzag, top); }, how.exponent,
             how.zigzag);
-    value any = 0;
-    for (uint32_t i = 0; i < n; ++i) any |= numbers_[i];
+    const value any = detail::vectorized([&] {
+      value bits = 0;
+      for (uint32_t i = 0; i < n; ++i) bits |= numbers_[i];
+      return bits;
+    });
     uint32_t shift = how.exponent != 0 ? float_shift(width, how.exponent) : 0;
     if (how.exponent == 0) {
       uint32_t of_width[65] = {}, above = 0;
@@ -72,8 +75,10 @@ template <element T> class host_chunk {
     if (n == 0) return;
     detail::vectorized([&] { set_symbols(); });
     uint32_t of_lane[4][symbols] = {}, counts[symbols];
-    for (uint32_t i = 0; i < n / 4 * 4; i += 4)
+    for (uint32_t i = 0; i < n / 4 * 4; i += 4) {
+      TUCK_UNROLL(4)
       for (uint32_t k = 0; k < 4; ++k) ++of_lane[k][symbol_[i + k]];
+    }
     for (uint32_t i = n / 4 * 4; i < n; ++i) ++of_lane[0][symbol_[i]];
     for (uint32_t s = 0; s < symbols; ++s) counts[s] = of_lane[0][s] + of_lane[1][s] + of_lane[2][s] + of_lane[3][s];
     uint32_t escapes = counts[escape];
