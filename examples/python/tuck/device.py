@@ -221,6 +221,8 @@ def _place(x, role, dtype=None, is_written=False, stream=None) -> _Place:
         own, bytes, is_native = _type_of(seen["typestr"])
         if not is_native:
             raise ByteOrderError(f"{role} is big-endian")
+        if seen.get("mask") is not None:
+            raise TypeError(f"{role} is a masked array: its values and its mask are two arrays")
         if is_written and is_locked:
             raise ReadOnlyError(f"{role} is read-only")
         _check_strides(shape, seen.get("strides"), bytes, role)
@@ -322,8 +324,10 @@ def encode(xs, how, bound, dtype=None, checksums=True, stream=None, bases=None, 
             if is_delta:
                 _check_delta_codec(codec)
                 base = _place(bases[tensor.at], "the base", dtype, stream=on.handle)
-                if (base.dtype, base.bytes) != (values.dtype, values.bytes):
-                    raise SizeError("the base has another type or size than the tensor")
+                if base.dtype != values.dtype:
+                    raise SizeError(f"the base has dtype {base.dtype}, the tensor {values.dtype}")
+                if base.bytes != values.bytes:
+                    raise SizeError(f"the base has shape {base.shape}, the tensor {values.shape}")
                 _check_apart(base, frame, "out overlaps the base")
                 places.append(base)
             if _BYTES[frame.dtype] != 1 or len(frame.shape) != 1:
