@@ -110,8 +110,9 @@ def _check_name(value, role, example):
 @lru_cache(maxsize=256)
 def _cached_settings(codec, dtype, bound, checksums, threads, for_gpu):
     mode, value = _mode(bound)
-    name = "" if codec is _OF_DELTAS else codec or None
-    return _tuck.Settings(name, dtype or "", mode, value, bool(checksums), threads, bool(for_gpu))
+    name = "" if codec is _OF_DELTAS else codec or None  # which is a TypeError
+    return _tuck.Settings(name, dtype or "", mode, value, bool(checksums), threads,  # pyright: ignore
+                          bool(for_gpu))
 
 
 def _settings(codec, dtype, bound, checksums, threads, for_gpu=False):
@@ -150,8 +151,6 @@ def _array(x, role, dtype=None):
         if x.device.type != "cpu":
             raise DeviceError(f"{role} is on {x.device}; pass x.cpu()")
         x = x.detach()
-        if type(x) is not _torch().Tensor:
-            x = x.as_subclass(_torch().Tensor)
         if x.is_conj() or x.is_neg():
             if role == "out":
                 raise DtypeError("out has other signs than its memory; pass out.resolve_neg()")
@@ -322,7 +321,7 @@ def decode(frame: Union[np.ndarray, Bytes], *, out: None = None, threads: int = 
 @overload
 def decode(frame: torch.Tensor, *, out: None = None, threads: int = 1) -> torch.Tensor: ...
 @overload
-def decode(frame: Array, *, out: None = None, threads: int = 1) -> np.ndarray: ...
+def decode(frame: Array, *, out: None = None, threads: int = 1, stream: Any = None, check: bool = False) -> Any: ...
 def decode(frame, *, out=None, threads=1, stream=None, check=False):
     """Decodes a frame.
 
@@ -378,7 +377,8 @@ def apply_delta(delta: Union[Array, Bytes, DeviceFrame], base: T, *, out: Option
     before = _out(base, "the base")
     made: Any = out
     if out is None:
-        made = _torch().empty_like(base, device="cpu") if is_torch(base) else np.empty_like(base)
+        like: Any = base
+        made = _torch().empty_like(like, device="cpu") if is_torch(like) else np.empty_like(like)
     _tuck.apply_delta(from_, *before, *_out(made), threads)
     _count_write(made)
     return made
@@ -632,7 +632,7 @@ def load(path: Path, *, names: Union[str, Iterable[str], None] = None, base: Any
     for which, (name, file_type, dtype, shape, size) in sorted(enumerate(file.tensors()), key=lambda t: place[t[1][0]]):
         if name not in wanted:
             continue
-        values = _torch().empty(size, dtype=_torch().uint8, device="cpu") if torch else np.empty(size, np.uint8)
+        values: Any = _torch().empty(size, dtype=_torch().uint8, device="cpu") if torch else np.empty(size, np.uint8)
         if base is not None and name not in base:
             raise KeyError(f"base: there is no tensor {name!r}")
         of_base = None if base is None else _array(base[name], f"the base of tensor '{name}'")[0]

@@ -116,7 +116,7 @@ class DeviceFrame:
 
     def __init__(self, buffer, codec: str, dtype: str, shape, outcome=None, stream=None) -> None:
         self.buffer, self.codec, self.dtype, self.shape, self.outcome = buffer, codec, dtype, tuple(shape), outcome
-        self._stream = stream
+        self._stream: Any = stream
 
     @property
     def size(self):
@@ -261,7 +261,7 @@ def _handle(stream) -> int:
         return stream
     if hasattr(stream, "__cuda_stream__"):
         protocol = stream.__cuda_stream__
-        return (protocol() if callable(protocol) else protocol)[1]
+        return (protocol() if callable(protocol) else protocol)[1]  # pyright: ignore
     for name in ("cuda_stream", "ptr"):  # of PyTorch and of CuPy
         if hasattr(stream, name):
             return getattr(stream, name)
@@ -345,7 +345,7 @@ def encode(xs, how, bound, dtype=None, checksums=True, stream=None, bases=None, 
     return frames
 
 
-def decode(frames, check, stream, bases=None, outs=None, keys=None) -> list:
+def decode(frames, check, stream, bases: Any = None, outs=None, keys=None) -> list:
     """Decodes frames in one call, or deltas if there are bases. keys: of a batch."""
     with of_tensor(keys) as tensor:
         for tensor.at, frame in enumerate(frames):
@@ -404,7 +404,7 @@ def _lossy():
     return {name for name, _, is_lossy in _tuck.codecs() if is_lossy}
 
 
-def _run(tensor, call, items, on: _Stream, places, *arguments):
+def _run(tensor, call, items, on: _Stream, places, *arguments) -> Any:
     """Calls the library. Returns an array of outcomes, which the call will write."""
     _order(on, *places)
     outcomes, which = _new((len(items), 2), "i64", places[0], on), ctypes.c_uint64()

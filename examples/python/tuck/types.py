@@ -40,10 +40,10 @@ def torch_type(torch, name: str):
 
 def check_dense(x, role: str) -> None:
     """Checks a tensor of PyTorch."""
-    for what, is_so in (("nested", x.is_nested), ("quantized", x.is_quantized),
-                        ("sparse", str(x.layout) != "torch.strided"), ("of zeros without memory", x._is_zerotensor())):
-        if is_so:
-            raise DtypeError(f"{role} is {what}; tuck takes dense tensors")
+    if x.is_nested or x.is_quantized or str(x.layout) != "torch.strided" or x._is_zerotensor():
+        what = ("is nested" if x.is_nested else "is quantized" if x.is_quantized else
+                "is of zeros without memory" if x._is_zerotensor() else f"has layout {x.layout}")
+        raise DtypeError(f"{role} {what}; tuck takes dense tensors")
     try:
         is_there = x.numel() == 0 or x.data_ptr() != 0
     except RuntimeError:  # within torch.func
