@@ -536,8 +536,9 @@ class Torch(unittest.TestCase):
         for what, wrong in [("Tensor on meta", torch.empty(3, device="meta")), ("FakeTensor on cpu", fake)]:
             with self.assertRaisesRegex(tuck.DeviceError, f"no memory of its own.*{what}"):
                 tuck.encode(wrong)
-        with self.assertRaisesRegex(tuck.DeviceError, "no memory"):
-            torch.func.vmap(tuck.encode)(x)
+        if hasattr(torch, "func"):
+            with self.assertRaisesRegex(tuck.DeviceError, "no memory"):
+                torch.func.vmap(tuck.encode)(x)
         frame, y = tuck.encode(x.detach()), torch.empty(x.shape)
         for wrong in (torch._neg_view(y), torch._efficientzerotensor(x.shape), torch.nested.nested_tensor([y, y])):
             with self.assertRaises(tuck.DtypeError):
