@@ -186,26 +186,11 @@ uint64_t write_safetensors(const encode_options& options, const safetensors_head
   return prelude.size() + end;
 }
 
-// Returns the .npy files of a folder and of the folders in it, sorted.
-std::vector<std::filesystem::path> arrays_in(const std::string& folder) {
-  std::error_code error;
-  std::vector<std::filesystem::path> files;
-  for (std::filesystem::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code none;
-    if (entry->path().extension() == ".npy" && !entry->is_directory(none)) files.push_back(entry->path());
-  }
-  if (error) throw file_error(folder, error.message());
-  if (files.empty()) throw file_error(folder, "there are no .npy files");
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 // Encodes the arrays of a folder as the tensors of a safetensors file. folder/a/b.npy is the tensor "a/b".
 void encode_folder(const encode_options& options) {
   if (!options.base.empty() || options.as != dtype::none)
     throw usage_error("--base and --as are not for a folder of .npy files");
-  const std::vector<std::filesystem::path> paths = arrays_in(options.in);
+  const std::vector<std::filesystem::path> paths = npy_files(options.in, true);
   if (options.out != standard_stream && !options.out.ends_with(".safetensors"))
     throw file_error(options.out,
                      "a folder becomes a safetensors file, whose name must end in .safetensors; a .tuck "
