@@ -129,7 +129,9 @@ class array {
   std::string type_text() const {
     if (const nb::object type = nb::getattr(from_, "dtype", nb::none()); !type.is_none())
       return nb::str(nb::handle(type)).c_str();
-    return buffer_.format != nullptr ? "of format '" + std::string(buffer_.format) + "'" : "uint8";
+    if (buffer_.format != nullptr) return "of format '" + std::string(buffer_.format) + "'";
+    if (buffer_.obj != nullptr) return "uint8";
+    return std::to_string(type_.code) + " of DLPack with " + std::to_string(type_.bits) + " bits";
   }
 
  private:
@@ -137,27 +139,24 @@ class array {
     refuse(refusal::unknown_type,
            role + " has dtype " + type_text() + "; tuck takes " + tools::types_of("zvc") + " and booleans");
   }
-  template <class Sizes, class Strides>
-  void set(const std::string& role, void* data, size_t dimensions, const Sizes& size, const Strides& stride) {
+  [[noreturn]] static void refuse_strides(const std::string& role) {
+    refuse(refusal::not_contiguous,
+           role + " is not contiguous" + (role == "out" ? "" : "; pass numpy.ascontiguousarray(x)"));
+  }
+  template <class Sizes> void set(void* data, size_t dimensions, const Sizes& size) {
     data_ = static_cast<std::byte*>(data);
     bytes_ = value_bytes_;
     for (size_t d = 0; d < dimensions; ++d) {
       shape_.push_back(static_cast<uint64_t>(size(d)));
       bytes_ *= shape_.back();
     }
-    int64_t wanted = value_bytes_;
-    for (size_t d = dimensions; d-- > 0 && bytes_ != 0; wanted *= static_cast<int64_t>(shape_[d]))
-      if (shape_[d] != 1 && stride(d) != wanted)
-        refuse(refusal::not_contiguous,
-               role + " is not contiguous" + (role == "out" ? "" : "; pass numpy.ascontiguousarray(x)"));
   }
   void take_buffer(const std::string& role, bool is_written) {
     if (is_written && buffer_.readonly != 0) refuse(refusal::read_only, role + " is read-only");
     value_bytes_ = static_cast<uint32_t>(buffer_.itemsize);
     type_ = type_of_format(buffer_.format);
-    set(
-        role, buffer_.buf, static_cast<size_t>(buffer_.ndim), [&](size_t d) { return buffer_.shape[d]; },
-        [&](size_t d) { return int64_t{buffer_.strides[d]}; });
+    set(buffer_.buf, static_cast<size_t>(buffer_.ndim), [&](size_t d) { return buffer_.shape[d]; });
+    if (PyBuffer_IsContiguous(&buffer_, 'C') == 0) refuse_strides(role);  // ctypes gives no strides
   }
   array_type type_of_format(const char* format) const {
     const auto bits = static_cast<uint8_t>(8 * value_bytes_);
@@ -189,9 +188,10 @@ class array {
     const nb::dlpack::dtype t = from.dtype();
     type_ = {t.lanes == 1 ? t.code : uint8_t{255}, t.bits};
     owner_ = from;
-    set(
-        role, const_cast<void*>(from.data()), from.ndim(), [&](size_t d) { return from.shape(d); },
-        [&](size_t d) { return from.stride(d) * int64_t{value_bytes_}; });
+    set(const_cast<void*>(from.data()), from.ndim(), [&](size_t d) { return from.shape(d); });
+    int64_t wanted = 1;
+    for (size_t d = shape_.size(); d-- > 0 && bytes_ != 0; wanted *= static_cast<int64_t>(shape_[d]))
+      if (shape_[d] != 1 && from.stride(d) != wanted) refuse_strides(role);
   }
 
   nb::handle from_;  // is not kept
@@ -204,17 +204,33 @@ class array {
   std::vector<uint64_t> shape_;
 };
 
+// Checks type and size of the base of a delta. A shape is shown as Python shows it.
+inline void check_base(const array& base, dtype type, const std::string& base_role, const array& x, dtype wanted) {
+  const auto shape_text = [](const array& of) {
+    nb::list sizes;
+    for (const uint64_t size : of.shape()) sizes.append(size);
+    return std::string(nb::str(nb::tuple(sizes)).c_str());
+  };
+  if (type != wanted)
+    refuse(refusal::wrong_size, base_role + " has dtype " + name(type) + ", the tensor " + name(wanted));
+  if (base.bytes() != x.bytes())
+    refuse(refusal::wrong_size, base_role + " has shape " + shape_text(base) + ", the tensor " + shape_text(x));
+}
+
 inline bool overlap(const_bytes a, const_bytes b) {
   return !a.empty() && !b.empty() && a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
 }
 [[noreturn]] inline void refuse_without_bound(const std::string& codec) {
   refuse(refusal::bound_missing,
-         "codec '" + codec + "' needs a bound: tuck.absolute(v), range_relative(v) or pointwise(v)");
+         "codec '" + codec + "' needs a bound: tuck.absolute(v), tuck.range_relative(v) or tuck.pointwise(v)");
 }
 // What the caller asked for. mode: -1 no bound, or a bound_mode.
 inline codec_choice choice_of(const std::string& codec, int mode, double bound) {
   codec_choice choice{codec, {}};
   const bool lossy = tools::is_lossy(codec);
+  if (codec.find('=') != std::string::npos)
+    throw failure{static_cast<uint32_t>(status::unknown_codec),
+                  "codec '" + codec + "': codecs by type are for save of a dict of tensors; pass one name"};
   if (tools::types_of(codec).empty())
     throw failure{static_cast<uint32_t>(status::unknown_codec), tools::unknown_codec_text(codec)};
   if (lossy && mode < 0) refuse_without_bound(codec);

@@ -43,8 +43,7 @@ struct named_array {
     type = values.is_boolean(as) ? "BOOL" : tools::file_type_of(own);
     if (of_base.is_none()) return;
     base = std::make_unique<array>(of_base, base_role);
-    if (base->bytes() != values.bytes() || base->type(as, base_role) != own)
-      refuse(refusal::wrong_size, base_role + " has another type or size");
+    check_base(*base, base->type(as, base_role), base_role, values, own);
   }
 };
 
@@ -120,10 +119,10 @@ class tensors_file {
  public:
   explicit tensors_file(const nb::bytes& path) {
     const nb::gil_scoped_release unlocked;
-    tools::input in = tools::read_input(path_of(path));
     try {
-      read(std::move(in));
+      read(tools::read_input(path_of(path)));
     } catch (const tools::file_error& e) {
+      if (e.error_number() != 0) throw;
       throw failure{static_cast<uint32_t>(status::bad_header), e.what()};
     }
   }

@@ -40,8 +40,7 @@ uint64_t encode_to(nb::handle tensor, const array* base, nb::handle out, encode_
                                       " dimension(s); for a frame pass a uint8 array of one");
   if (base != nullptr) {
     before = base->all();
-    if (before.size() != p.values.size() || base->type(how.as, "the base") != p.type)
-      refuse(refusal::wrong_size, "the base has another type or size than the tensor");
+    check_base(*base, base->type(how.as, "the base"), "the base", x, p.type);
     if (!tuck::aligned(before.data(), size_of(p.type))) check(status::misaligned, "the base");
     if (overlap(before, frame)) refuse(refusal::overlap, "out overlaps the base");
   }

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -203,46 +202,43 @@ void bind_training(nb::module_& m) {
   m.def("encode_job", &encode_job, "tensor"_a, "how"_a);
   m.def("decode_job", &decode_job, "frame"_a, "out"_a, "as_type"_a);
 
-  nb::class_<advisor>(m, "Advisor", "tuck::advisor of the C++ library, for lossless codecs with numbers from 0.")
+  // tuck/training.py checks what these are given.
+  nb::class_<advisor>(m, "Advisor")
       .def(
           "__init__",
           [](advisor* self, double d2h, double h2d, unsigned codecs) {
             new (self) advisor({d2h, h2d}, std::vector<advised_codec>(codecs));
           },
-          "d2h"_a, "h2d"_a, "codecs"_a, "d2h, h2d: bytes per second. codecs: how many. Raises ValueError.")
+          "d2h"_a, "h2d"_a, "codecs"_a)
       .def(
           "add",
           [](advisor& self, uint64_t bytes, double hidden_out, double hidden_in) {
             return self.add({.bytes = bytes, .hidden_out = hidden_out, .hidden_in = hidden_in});
           },
-          "bytes"_a, "hidden_out"_a = 0.0, "hidden_in"_a = 0.0, "Adds a tensor. Returns its number.")
+          "bytes"_a, "hidden_out"_a, "hidden_in"_a)
       .def(
           "decide",
           [](advisor& self, size_t tensor, double sparsity) {
             const swap_decision d = self.decide(tensor, sparsity);
             return d.how == swap_decision::mode::encode ? static_cast<int64_t>(d.codec) : -1;
           },
-          "tensor"_a, "sparsity"_a, "Returns the number of a codec, or -1: as it is. Raises IndexError.")
-      .def("measured", &advisor::measured, "tensor"_a, "codec"_a, "sparsity"_a, "encode"_a, "decode"_a, "ratio"_a,
-           "Learns from a measurement, in seconds; 0: not measured. Raises IndexError.");
+          "tensor"_a, "sparsity"_a)
+      .def("measured", &advisor::measured, "tensor"_a, "codec"_a, "sparsity"_a, "encode"_a, "decode"_a, "ratio"_a);
 
   const bound_control_options usual;
-  nb::class_<bound_controller>(m, "BoundController", "tuck::bound_controller of the C++ library, for one layer.")
+  m.attr("bound_control_options") =
+      nb::make_tuple(usual.a, usual.share, usual.refresh, usual.first, usual.lowest, usual.highest);
+  nb::class_<bound_controller>(m, "BoundController")
       .def(
           "__init__",
           [](bound_controller* self, double a, double share, uint64_t refresh, double first, double lowest,
              double highest) {
-            for (const double option : {a, share, first, lowest, highest})
-              if (!(option > 0 && std::isfinite(option)))
-                throw nb::value_error("an option of BoundController is not positive and finite");
             new (self) bound_controller(
                 {.a = a, .share = share, .refresh = refresh, .first = first, .lowest = lowest, .highest = highest});
           },
-          "a"_a = usual.a, "share"_a = usual.share, "refresh"_a = usual.refresh, "first"_a = usual.first,
-          "lowest"_a = usual.lowest, "highest"_a = usual.highest,
-          "share: of the mean momentum. refresh: iterations. first, lowest, highest: absolute bounds.")
+          "a"_a, "share"_a, "refresh"_a, "first"_a, "lowest"_a, "highest"_a)
       .def_prop_ro("bound", &bound_controller::bound)
-      .def("wants", &bound_controller::wants, "iteration"_a, "Returns whether update should be called now.")
+      .def("wants", &bound_controller::wants, "iteration"_a)
       .def(
           "update",
           [](bound_controller& self, uint64_t iteration, double mean_gradient, double batch, double nonzero,

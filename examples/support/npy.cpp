@@ -325,11 +325,14 @@ void write_npy(const std::string& path, dtype type, const std::vector<uint64_t>&
   file.commit();
 }
 
-std::vector<std::filesystem::path> npy_files(const std::string& directory) {
-  std::error_code error;
+std::vector<std::filesystem::path> npy_files(const std::string& directory, bool deep) {
+  std::error_code error, none;
   std::vector<std::filesystem::path> files;
-  for (std::filesystem::directory_iterator entry(directory, error), end; entry != end && !error; entry.increment(error))
-    if (entry->path().extension() == ".npy") files.push_back(entry->path());
+  for (std::filesystem::recursive_directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (!deep) entry.disable_recursion_pending();
+    if (entry->path().extension() == ".npy" && !entry->is_directory(none)) files.push_back(entry->path());
+  }
   if (error) throw file_error(directory, error.message());
   if (files.empty()) throw file_error(directory, "there are no .npy files");
   std::sort(files.begin(), files.end());

@@ -48,8 +48,8 @@ std::string make_npy_prelude(dtype type, const std::vector<uint64_t>& shape, boo
 // Writes an array in C order. `data` has the bytes of the shape.
 void write_npy(const std::string& path, dtype type, const std::vector<uint64_t>& shape, const_bytes data);
 
-// The .npy files of a directory, by name. Throws file_error where there is none.
-std::vector<std::filesystem::path> npy_files(const std::string& directory);
+// The .npy files of a directory, and with `deep` of those in it, by name. Throws file_error where there is none.
+std::vector<std::filesystem::path> npy_files(const std::string& directory, bool deep = false);
 
 // The values that lie next to each other in one row of an array: 1 or more. Rows of 2^32 - 1 values or more are longer
 // than any chunk, and count as so many.

@@ -37,7 +37,10 @@ std::string refusal(std::string_view codec, dtype type) {
 }  // namespace
 
 std::string unknown_codec_text(std::string_view codec) {
-  std::string text = "unknown codec '" + std::string(codec) + "'; there are ";
+  std::string text = "unknown codec '" + std::string(codec) + "'; ";
+  if (const size_t colon = codec.find(':'); colon != std::string_view::npos)
+    text += "by type it is '" + std::string(codec).replace(colon, 1, "=") + "'; ";
+  text += "there are ";
   for (const std::string& known : codec_names()) text += (text.ends_with(' ') ? "" : ", ") + known;
   return text;
 }

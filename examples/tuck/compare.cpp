@@ -13,6 +13,7 @@
 #include <iostream>
 #include <limits>
 #include <new>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -202,11 +203,16 @@ nlohmann::ordered_json json_of(dtype type, const std::string& type_name, const s
 }
 
 input read_one(const std::string& path) {
+  if (is_folder(path)) throw file_error(path, "this is a folder; compare takes two arrays, or two safetensors files");
+  input in;
   try {
-    return read_input(path);
+    in = read_input(path);
   } catch (const std::bad_alloc&) {
     throw file_error(shown_input(path), "not enough memory");
   }
+  const std::string_view all(reinterpret_cast<const char*>(in.content.all().data()), in.content.size());
+  if (all.starts_with("TUCK")) throw file_error(in.path, "this is a frame; decode it first");
+  return in;
 }
 
 bool compare_npy(const compare_options& options, input reference, input other) {
@@ -252,6 +258,9 @@ bool compare_safetensors(const compare_options& options, input reference, input 
   if (options.as != dtype::none) throw usage_error("--as is for .npy files; safetensors files store their types");
   const safetensors_file a = parse_safetensors(std::move(reference.content), reference.path);
   const safetensors_file b = parse_safetensors(std::move(other.content), other.path);
+  const bool a_has_frames = a.header.metadata.contains(original_header);
+  if (a_has_frames != b.header.metadata.contains(original_header))
+    throw file_error(a_has_frames ? reference.path : other.path, "its tensors are frames; decode it first");
   const std::vector<const_bytes> in_other =
       values_in(b, other.path, a.header.tensors, reference.path, "the compared file");
   std::vector<compared_tensor> tensors;

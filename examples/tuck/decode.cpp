@@ -4,10 +4,17 @@
 #include "support/progress.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <filesystem>
+#include <set>
+#include <system_error>
 #include <utility>
 
 namespace tuck::tools {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct tensor_to_decode {
   subject about;
@@ -71,10 +78,55 @@ void decode_npy(const decode_options& options, input in) {
   out.commit();
 }
 
+// Writes a tensor as a .npy file. Types that NumPy does not have become bytes.
+void write_npy_file(const std::string& path, const named_tensor& t, const_bytes values) {
+  const bool is_boolean = t.dtype == "BOOL", has_type = is_boolean || file_type_of(t.type()) == t.dtype;
+  output_file out(path);
+  out.write(bytes_of(make_npy_prelude(t.type(), has_type ? t.shape : std::vector{values.size()}, is_boolean)));
+  out.write(values);
+  out.commit();
+}
+
+// Returns the files of tensors in a folder: folder/a/b.npy for "a/b", the name that encode gives to this file. Checks
+// all before one is written.
+std::vector<fs::path> files_in(const std::string& folder, const std::vector<stored_tensor>& tensors,
+                               const std::string& in) {
+  std::vector<fs::path> files;
+  std::set<fs::path> folders{folder};
+  for (const stored_tensor& t : tensors) {
+    const fs::path file = t.tensor.name + ".npy";
+    const bool is_inside =
+        file.is_relative() && *file.begin() != ".." && file.lexically_normal().native() == file.native();
+    const bool is_long =
+        std::any_of(file.begin(), file.end(), [](const fs::path& p) { return p.native().size() > NAME_MAX; });
+    if (!is_inside || is_long || file.extension() != ".npy" || file.native().find('\0') != std::string::npos)
+      throw t.about.error("no file in a folder can have this name; pass --tensor and a name for the file");
+    files.push_back(folder / file);
+    for (fs::path p = file.parent_path(); !p.empty(); p = p.parent_path()) folders.insert(folder / p);
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    std::error_code error;
+    const fs::file_type there = fs::status(files[i], error).type();
+    if (folders.contains(files[i]))
+      throw tensors[i].about.error("its file would be the folder of another tensor; pass --tensor");
+    if (there == fs::file_type::directory) throw file_error(files[i].native(), EISDIR);
+    if (there == fs::file_type::none) throw file_error(files[i].native(), error.value());
+    if (same_file(in, files[i])) throw file_error(files[i].native(), "input and output are the same file");
+  }
+  for (const fs::path& p : folders) {
+    std::error_code error;
+    fs::create_directories(p, error);
+    if (error) throw file_error(p.native(), error.value());
+  }
+  return files;
+}
+
 void decode_safetensors(const decode_options& options, input from) {
   const std::string path = from.path;
-  const frames_file in = open_frames(parse_safetensors(std::move(from.content), path), path);
-  check_raw_tensors(in, path);
+  safetensors_file content = parse_safetensors(std::move(from.content), path);
+  const bool to_folder = is_folder(options.out);
+  const frames_file in = to_folder ? open_tensors(std::move(content), path) : open_frames(std::move(content), path);
+  if (!to_folder) check_raw_tensors(in, path);
   byte_buffer values(in.original.data_bytes);
   safetensors_file base;
   std::vector<const_bytes> of_base(in.tensors.size());
@@ -94,13 +146,21 @@ void decode_safetensors(const decode_options& options, input from) {
     if (t.is_frame) tensors.push_back({t.about, t.content, t.view, place});
   }
   decode_all(options, tensors);
+  if (to_folder) {
+    const std::vector<fs::path> files = files_in(options.out, in.tensors, options.in);
+    for (size_t i = 0; i < files.size(); ++i) {
+      const named_tensor& t = in.tensors[i].tensor;
+      write_npy_file(files[i], t, values.all().subspan(t.begin, t.end - t.begin));
+    }
+    return;
+  }
   output_file out(options.out);
   out.write(bytes_of(safetensors_prelude(in.original.text)));
   out.write(values.all());
   out.commit();
 }
 
-// Decodes one tensor of a safetensors file to a .npy file. Types that NumPy does not have become bytes.
+// Decodes one tensor of a safetensors file to a .npy file.
 void decode_tensor(const decode_options& options, input from) {
   const std::string path = from.path;
   if (!from.is_safetensors) throw file_error(path, "not a safetensors file, and --tensor is for these");
@@ -120,23 +180,26 @@ void decode_tensor(const decode_options& options, input from) {
   byte_buffer values(t.raw_bytes());
   if (!t.is_frame || t.view.is_delta()) std::copy(first.begin(), first.end(), values.all().begin());
   if (t.is_frame) decode_all(options, {{t.about, t.content, t.view, values.all()}});
-  const bool is_boolean = t.tensor.dtype == "BOOL";
-  const bool has_type = is_boolean || file_type_of(t.tensor.type()) == t.tensor.dtype;
-  output_file out(options.out);
-  out.write(
-      bytes_of(make_npy_prelude(t.tensor.type(), has_type ? t.tensor.shape : std::vector{t.raw_bytes()}, is_boolean)));
-  out.write(values.all());
-  out.commit();
+  write_npy_file(options.out, t.tensor, values.all());
 }
 
 }  // namespace
 
 void decode(const decode_options& options) {
+  const bool to_folder = is_folder(options.out);
   if (!options.tensor.empty()) {
+    if (to_folder) throw file_error(options.out, "a folder is for all tensors; with --tensor, name a .npy file");
     check_output(options.in, false, options.out);
     return decode_tensor(options, read_input(options.in));
   }
-  input in = read_input(options.in, options.out);
+  input in = read_input(options.in);
+  if (to_folder && !in.is_safetensors)
+    throw file_error(options.out, "a folder is for the tensors of a safetensors file; name a .npy file for this frame");
+  if (in.is_safetensors && !to_folder && options.out != standard_stream && !options.out.ends_with(".safetensors"))
+    throw file_error(options.out,
+                     "all tensors of the input need a name in .safetensors, or a folder, which ends in "
+                     "'/'; one needs --tensor");
+  if (!to_folder) check_output(options.in, in.is_safetensors, options.out);
   in.is_safetensors ? decode_safetensors(options, std::move(in)) : decode_npy(options, std::move(in));
 }
 

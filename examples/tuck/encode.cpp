@@ -123,6 +123,8 @@ void encode_npy(const encode_options& options, input from) {
     base = read_base(options, in.header);
     tensor.base = base.data();
   }
+  if (options.out.ends_with(".npy"))
+    throw file_error(options.out, "the output is a frame and no .npy file; choose another name, such as in .tuck");
   const std::vector<encoded_tensor> frames = encode_all(options, {tensor}, false);
   output_file out(options.out);
   out.write(frames[0].content);
@@ -184,11 +186,15 @@ uint64_t write_safetensors(const encode_options& options, const safetensors_head
   return prelude.size() + end;
 }
 
-// Encodes the arrays of a directory as the tensors of a safetensors file.
-void encode_directory(const encode_options& options) {
+// Encodes the arrays of a folder as the tensors of a safetensors file. folder/a/b.npy is the tensor "a/b".
+void encode_folder(const encode_options& options) {
   if (!options.base.empty() || options.as != dtype::none)
-    throw usage_error("--base and --as are not for a directory of .npy files");
-  const std::vector<std::filesystem::path> paths = npy_files(options.in);
+    throw usage_error("--base and --as are not for a folder of .npy files");
+  const std::vector<std::filesystem::path> paths = npy_files(options.in, true);
+  if (options.out != standard_stream && !options.out.ends_with(".safetensors"))
+    throw file_error(options.out,
+                     "a folder becomes a safetensors file, whose name must end in .safetensors; a .tuck "
+                     "file has one array");
   check_output(options.in, true, options.out);
   std::vector<npy_file> arrays;
   std::vector<named_tensor> tensors;
@@ -196,7 +202,7 @@ void encode_directory(const encode_options& options) {
   for (const std::filesystem::path& path : paths) {
     arrays.push_back(read_npy(path));
     const npy_header& h = arrays.back().header;
-    const std::string name = path.stem();
+    const std::string file = path.lexically_relative(options.in), name = file.substr(0, file.rfind('.'));
     if (!h.opaque.empty() || h.fortran_order)
       throw file_error(path.native(), "safetensors files have no " + (h.opaque.empty() ? "Fortran order" : h.opaque));
     tensors.push_back({.name = name, .dtype = h.is_boolean ? "BOOL" : file_type_of(h.type), .shape = h.shape});
@@ -258,7 +264,7 @@ written_tensors encode_tensors(const encode_options& options, const std::string&
 void encode(const encode_options& options) {
   if (!options.base.empty() && options.out != standard_stream && same_file(options.base, options.out))
     throw file_error(options.out, "base and output are the same file");
-  if (std::error_code ignored; std::filesystem::is_directory(options.in, ignored)) return encode_directory(options);
+  if (is_folder(options.in)) return encode_folder(options);
   input in = read_input(options.in, options.out);
   in.is_safetensors ? encode_safetensors(options, std::move(in)) : encode_npy(options, std::move(in));
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace tuck::tools {
@@ -63,7 +65,15 @@ bool has_safetensors_name(const std::string& path) { return path.ends_with(".saf
 
 }  // namespace
 
+bool is_folder(const std::string& path) {
+  std::error_code none;
+  return path.ends_with('/') || std::filesystem::is_directory(path, none);
+}
+
 input read_input(const std::string& path, const std::string& out) {
+  if (path.ends_with(".npz"))
+    throw file_error(path,
+                     "tuck takes no .npz archives; save each array as a .npy file, and encode these or their folder");
   input file{shown_input(path), read_file(path), {}};
   if (file.content.size() == 0) throw file_error(file.path, "the input is empty");
   file.is_safetensors = has_safetensors_name(path) || looks_like_safetensors(file.content.all());
@@ -202,6 +212,7 @@ std::string failure_text(const outcome& failed, const frame_view& frame) {
 
 void check_output(const std::string& in, bool is_safetensors, const std::string& out) {
   if (out == standard_stream) return;
+  if (out.ends_with(".npz")) throw file_error(out, "the output is no .npz archive; choose another name");
   if (in != standard_stream && same_file(in, out)) throw file_error(out, "input and output are the same file");
   if (is_safetensors && !has_safetensors_name(out))
     throw file_error(out, "the output is a safetensors file, and its name must end in .safetensors");

@@ -107,8 +107,11 @@ const_bytes aligned(const_bytes values, dtype type, byte_buffer& room);
 // Returns why decoding failed. Names the first bad chunk if there is one.
 std::string failure_text(const outcome& failed, const frame_view& frame);
 
+// Returns whether the path is that of a folder: one that exists, or ends in "/".
+bool is_folder(const std::string& path);
+
 // Throws file_error if both are the same file, or if the name of the output does not say whether it is a safetensors
-// file, as the input is: other programs would misread it.
+// file, as the input is, or says that it is a .npz archive: other programs would misread it.
 void check_output(const std::string& in, bool is_safetensors, const std::string& out);
 
 }  // namespace tuck::tools

@@ -167,7 +167,7 @@ void add_encode(CLI::App& program, encode_options& options) {
       "The .npy header is stored in the frame. Decoding restores the identical file. With quantize, each value\n"
       "is restored within the error bound, and infinities and NaN exactly. -0.0 may become 0.0.\n"
       "\n"
-      "A directory is encoded as the safetensors file of its .npy files would be.\n"
+      "A folder is encoded as the safetensors file of its .npy files would be: FOLDER/a/b.npy is the tensor a/b.\n"
       "\n"
       "IN.safetensors is encoded to a safetensors file with one frame per tensor. Tensors of a type that the codec\n"
       "does not take, and tensors whose frame would not be smaller, are stored raw. A line at the end names the\n"
@@ -178,7 +178,7 @@ void add_encode(CLI::App& program, encode_options& options) {
       "list count as u8, one value per byte. Types without a codec are stored raw. Types ignore\n"
       "case, and F8_E4M3 is f8e4m3, as in safetensors files.");
   app.add_option("IN.npy", options.in,
-                 "The array: NumPy format 1 to 3, little-endian; or IN.safetensors; or a directory of .npy files;\n"
+                 "The array: NumPy format 1 to 3, little-endian; or IN.safetensors; or a folder of .npy files;\n"
                  "- is standard input")
       ->required();
   app.add_option("OUT.tuck", options.out,
@@ -191,7 +191,7 @@ void add_encode(CLI::App& program, encode_options& options) {
       throw usage_error(std::string("--codec: ") + e.what());
     }
   };
-  app.add_option_function<std::string>("--codec", set_codec, "Codec: " + CLI::detail::join(codec_names(), ", "))
+  app.add_option_function<std::string>("-c,--codec", set_codec, "Codec: " + CLI::detail::join(codec_names(), ", "))
       ->default_str("zvc")
       ->type_name("NAME");
   add_base(app, options.base, "Encode a delta against this array, of the same type and shape");
@@ -217,10 +217,13 @@ void add_decode(CLI::App& program, decode_options& options) {
   CLI::App& app = *program.add_subcommand("decode", "Decode a frame to a .npy file, or a safetensors file of frames");
   app.footer(
       "A frame without a .npy header is decoded to an array of one dimension. bf16 is written as <u2,\n8-bit floats as "
-      "|u1.");
+      "|u1. In a folder, which ends in '/' if it is new, all tensors of a safetensors file become .npy files: a/b\n"
+      "becomes FOLDER/a/b.npy.");
   app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors with frames; - is standard input")->required();
-  app.add_option("OUT.npy", options.out,
-                 "The array; an existing file is replaced when the array is complete; - is standard output")
+  app.add_option(
+         "OUT.npy", options.out,
+         "The array; or OUT.safetensors; or a folder. An existing file is replaced when its array is complete;\n"
+         "- is standard output")
       ->required();
   app.add_option("--tensor", options.tensor, "Write only this tensor of a safetensors file, as a .npy file")
       ->type_name("NAME");
@@ -289,6 +292,25 @@ void add_compare(CLI::App& program, compare_options& options, int& exit_code, in
   });
 }
 
+// Returns what is wrong with a command line, with the option or the argument, in one line.
+std::string usage_text(const CLI::App& program, const CLI::ParseError& e) {
+  const std::vector<CLI::App*> commands = program.get_subcommands();
+  const std::vector<std::string> rest = program.remaining(true);
+  const auto option = std::find_if(rest.begin(), rest.end(), [](const auto& word) { return word.starts_with('-'); });
+  const bool has_rest = commands.empty() || dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr;
+  std::string text = e.what();
+  if (has_rest && option != rest.end())
+    text = "unknown option '" + *option + "'";
+  else if (commands.empty())
+    text = "there is no command";
+  else if (has_rest)
+    text = "one argument too many: '" + rest.back() + "'";
+  else if (dynamic_cast<const CLI::ArgumentMismatch*>(&e) != nullptr)
+    text =
+        text.substr(0, text.find(':')) + (text.ends_with(" missing") ? " needs a value" : " is given more than once");
+  return text + "; see 'tuck " + (commands.empty() ? "" : commands[0]->get_name() + " ") + "--help'";
+}
+
 int complain(const std::exception& e, int code) {
   std::cerr << "tuck: " << e.what() << '\n';
   return code;
@@ -335,7 +357,8 @@ int main(int argc, char** argv) {
     const int flushed = flush_output(error_code);
     return flushed != 0 ? flushed : exit_code;
   } catch (const CLI::ParseError& e) {
-    return program.exit(e) == 0 ? flush_output(error_code) : bad_usage;
+    if (e.get_exit_code() == 0) return program.exit(e), flush_output(error_code);  // --help, --version
+    return complain(usage_error(usage_text(program, e)), bad_usage);
   } catch (const usage_error& e) {
     return complain(e, bad_usage);
   } catch (const std::exception& e) {

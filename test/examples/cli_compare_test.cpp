@@ -345,6 +345,20 @@ TEST_F(CompareSafetensors, needs_the_same_tensors) {
   EXPECT_EQ(not_compared({"compare", a, reference}, reference), "this is a safetensors file, the reference is none");
 }
 
+TEST_F(CompareSafetensors, folders_and_frames_are_decoded_first) {
+  scratch::write(a, array_of<float>(std::vector<float>(1000)));
+  write_two(described("w", "F32", "1000", 0, 4000), std::string(4000, 'x'), std::string(4000, 'x'));
+  const std::string folder = dir / ".", frames = dir / "frames.safetensors";
+  EXPECT_EQ(not_compared({"compare", folder, a}, folder),
+            "this is a folder; compare takes two arrays, or two safetensors files");
+  expect_ok({"encode", a, frame});
+  EXPECT_EQ(not_compared({"compare", a, frame}, frame), "this is a frame; decode it first");
+  EXPECT_EQ(not_compared({"compare", frame, frame}, frame), "this is a frame; decode it first");
+  expect_ok({"encode", reference, frames});
+  EXPECT_EQ(not_compared({"compare", reference, frames}, frames), "its tensors are frames; decode it first");
+  EXPECT_EQ(not_compared({"compare", frames, reference}, frames), "its tensors are frames; decode it first");
+}
+
 TEST_F(Compare, usage_errors) {
   scratch::write(a, array_of<float>({1}));
   const arguments wrong[] = {{"compare"},

@@ -32,16 +32,31 @@ TEST_F(Cli, refuses_bad_places) {
   const std::string missing = dir / "none.npy", below_file = in + "/x", below_none = dir / "none/x", place = dir / ".";
   EXPECT_EQ(refusal({"encode", missing, out}, missing), "No such file or directory");
   EXPECT_EQ(refusal({"encode", place, out}, out),
-            "the output is a safetensors file, and its name must end in .safetensors");
+            "a folder becomes a safetensors file, whose name must end in .safetensors; a .tuck file has one array");
   EXPECT_EQ(refusal({"decode", missing, out}, missing), "No such file or directory");
   EXPECT_EQ(refusal({"info", place}, place), "Is a directory");
   EXPECT_EQ(refusal({"verify", missing}, missing), "No such file or directory");
   EXPECT_EQ(refusal({"encode", in, place}, place), "Is a directory");
   EXPECT_EQ(refusal({"encode", in, below_file}, below_file), "Not a directory");
   EXPECT_EQ(refusal({"decode", frame, below_none}, below_none), "No such file or directory");
-  EXPECT_EQ(refusal({"decode", frame, place}, place), "Is a directory");
   EXPECT_EQ(refusal({"decode", frame, "/dev/full"}, "/dev/full"), "No space left on device");
   expect_unharmed();
+}
+
+// Other programs would take a frame for what its name says.
+TEST_F(Cli, names_of_other_formats) {
+  make_small_frame();
+  const std::string npz = dir / "x.npz", other = dir / "y.npy";
+  for (const arguments& words : {arguments{"encode", in, npz}, arguments{"decode", frame, npz}})
+    EXPECT_EQ(refusal(words, npz), "the output is no .npz archive; choose another name");
+  EXPECT_EQ(refusal({"encode", in, other}, other),
+            "the output is a frame and no .npy file; choose another name, such as in .tuck");
+  expect_unharmed();
+  scratch::write(npz, scratch::read(frame));
+  for (const arguments& words :
+       {arguments{"decode", npz, out}, arguments{"info", npz}, arguments{"encode", npz, dir / "y.tuck"}})
+    EXPECT_EQ(refusal(words, npz),
+              "tuck takes no .npz archives; save each array as a .npy file, and encode these or their folder");
 }
 
 TEST_F(Cli, full_disk_leaves_nothing_behind) {
@@ -160,7 +175,21 @@ TEST_F(Cli, usage_errors) {
     EXPECT_EQ(a.out, "");
     EXPECT_NE(a.err, "");
   }
-  EXPECT_NE(tuck_cli({"squash", in, frame}).err.find("unknown command 'squash'; see 'tuck --help'"), std::string::npos);
+  const auto complaint = [&](const arguments& words, const std::string& text) {
+    EXPECT_EQ(tuck_cli(words).err, "tuck: " + text + "\n");
+  };
+  complaint({"squash", in, frame}, "unknown command 'squash'; see 'tuck --help'");
+  complaint({}, "there is no command; see 'tuck --help'");
+  complaint({"--squash"}, "unknown option '--squash'; see 'tuck --help'");
+  complaint({"encode", "-x", "zvc", in, frame}, "unknown option '-x'; see 'tuck encode --help'");
+  complaint({"encode", in, frame, "more"}, "one argument too many: 'more'; see 'tuck encode --help'");
+  complaint({"info"}, "IN.tuck is required; see 'tuck info --help'");
+  complaint({"decode", in, out, "--base"}, "--base needs a value; see 'tuck decode --help'");
+  complaint({"encode", "--on", "host", "--on", "host", in, frame},
+            "--on is given more than once; see 'tuck encode --help'");
+  EXPECT_TRUE(tuck_cli({"encode", "-c", "zcv", in, frame}).err.starts_with("tuck: --codec: unknown codec 'zcv'"));
+  EXPECT_TRUE(tuck_cli({"encode", "-c", "f32:zvc", in, frame})
+                  .err.starts_with("tuck: --codec: unknown codec 'f32:zvc'; by type it is 'f32=zvc'; there are zvc,"));
   EXPECT_EQ(dir.names(), arguments{"in.npy"});
   expect_ok({"encode", "--chunk-values", std::to_string(most), in, frame});
 }

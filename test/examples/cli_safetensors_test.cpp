@@ -1,7 +1,12 @@
 // safetensors files by the program: all tensors of a file to frames and back, with a base too.
+#include "support/npy.hpp"
+
 #include "examples/cli_fixture.hpp"
 
 #include <sys/resource.h>
+
+#include <filesystem>
+#include <iterator>
 
 namespace {
 
@@ -281,10 +286,93 @@ TEST_F(CliSafetensors, a_directory_of_arrays) {
   EXPECT_NE(scratch::read(out).find("'|b1', 'fortran_order': False, 'shape': (3,)"), std::string::npos);
   EXPECT_EQ(scratch::read(out).substr(scratch::read(out).size() - 3), std::string("\0\1\1", 3));
   EXPECT_EQ(refusal({"encode", arrays, frame}, frame),
-            "the output is a safetensors file, and its name must end in .safetensors");
+            "a folder becomes a safetensors file, whose name must end in .safetensors; a .tuck file has one array");
   EXPECT_EQ(tuck_cli({"encode", "--as", "bf16", arrays, packed}).code, 2);
   scratch::write(arrays + "/c.npy", npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", sparse_data(16)));
   EXPECT_EQ(refusal({"encode", arrays, packed}, arrays + "/c.npy"), "safetensors files have no Fortran order");
+}
+
+// As numpy.save writes an array.
+std::string saved(tuck::dtype type, const std::vector<uint64_t>& shape, const std::string& data,
+                  bool is_boolean = false) {
+  return tuck::tools::make_npy_prelude(type, shape, is_boolean) + data;
+}
+
+TEST_F(CliSafetensors, a_folder_comes_back) {
+  const std::string arrays = dir / "arrays", back_to = dir / "new/folder";
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"a", saved(tuck::dtype::f32, {10, 25}, sparse_data(1000))},
+      {"a.npy", saved(tuck::dtype::u8, {3}, "xyz")},
+      {"bits", saved(tuck::dtype::u8, {3}, std::string("\0\1\1", 3), true)},
+      {"layers/0/w", saved(tuck::dtype::i64, {}, "12345678")},
+      {"layers/0.b", saved(tuck::dtype::f16, {0, 4}, "")},
+      {"..", saved(tuck::dtype::u16, {1}, "xy")}};
+  std::filesystem::create_directories(arrays + "/layers/0");
+  for (const auto& [name, content] : files) scratch::write(arrays + "/" + name + ".npy", content);
+  expect_ok({"encode", arrays + "/", packed});
+  for (const std::string& to : {back_to + "/", back_to, dir / "."}) {  // new, there, and the current one
+    expect_ok({"decode", packed, to});
+    for (const auto& [name, content] : files) EXPECT_EQ(scratch::read(to + "/" + name + ".npy"), content) << name;
+  }
+  const auto entries = [](const std::string& folder) {
+    return std::distance(std::filesystem::recursive_directory_iterator(folder), {});
+  };
+  EXPECT_EQ(entries(back_to), entries(arrays));
+  // Types that NumPy lacks are integers or bytes, as with --tensor, also in a file without frames and in deltas.
+  write_two();
+  expect_ok({"encode", "--base", base, model, packed});
+  expect_ok({"decode", "--base", base, packed, dir / "deltas/"});
+  expect_ok({"decode", model, dir / "plain/"});
+  for (const std::string name : {"odd", "w", "x", "none", "one", "e4"}) {
+    expect_ok({"decode", "--tensor", name, model, out});
+    EXPECT_EQ(scratch::read(dir / ("deltas/" + name + ".npy")), scratch::read(out));
+    EXPECT_EQ(scratch::read(dir / ("plain/" + name + ".npy")), scratch::read(out));
+  }
+}
+
+TEST_F(CliSafetensors, nothing_is_written_outside_a_folder) {
+  const std::string folder = dir / "folder/";
+  const auto reason = [&](const std::string& name, const std::string& other = "ok") {
+    scratch::write(model, two(described(name, "U8", "1", 0, 1), described(other, "U8", "1", 1, 2), 2));
+    return refusal({"decode", model, folder}, model);
+  };
+  const std::string longest(252, 'a');  // with ".npy" longer than names can be
+  for (const std::string& name :
+       arguments{"../x", "a/../../x", "/x", "a//b", "./a", "a/./b", "a/", "", "a\\u0000", "a/../b", longest})
+    EXPECT_NE(reason(name).find("': no file in a folder can have this name; pass --tensor and"), std::string::npos)
+        << name;
+  EXPECT_EQ(reason("a", "a.npy/b"), "tensor 'a': its file would be the folder of another tensor; pass --tensor");
+  EXPECT_EQ(dir.names(), arguments{"model.safetensors"});
+  scratch::write(model, two(described("a", "U8", "1", 0, 1), described("b/c", "U8", "1", 1, 2), 2));
+  std::filesystem::create_directories(folder + "b/c.npy");
+  EXPECT_EQ(refusal({"decode", model, folder}, folder + "b/c.npy"), "Is a directory");
+  std::filesystem::remove_all(folder + "b");
+  scratch::write(folder + "b", "precious");
+  EXPECT_EQ(refusal({"decode", model, folder}, folder + "b"), "Not a directory");
+  EXPECT_EQ(scratch::read(folder + "b"), "precious");
+  EXPECT_FALSE(std::filesystem::exists(folder + "a.npy"));
+  scratch::write(dir / "a.npy", scratch::read(model));
+  EXPECT_EQ(refusal({"decode", dir / "a.npy", dir / ""}, dir / "a.npy"), "input and output are the same file");
+  // Damage is found first.
+  expect_ok({"encode", model, packed});
+  std::string damaged = scratch::read(packed);
+  damaged.back() ^= 1;
+  scratch::write(packed, damaged);
+  EXPECT_EQ(refusal({"decode", packed, dir / "c/"}, packed), "the tensors that are stored raw fail their checksum");
+  EXPECT_FALSE(std::filesystem::exists(dir / "c"));
+}
+
+TEST_F(CliSafetensors, what_a_folder_is_not_for) {
+  write_two();
+  const std::string place = dir / "folder/";
+  EXPECT_EQ(refusal({"decode", "--tensor", "w", model, place}, place),
+            "a folder is for all tensors; with --tensor, name a .npy file");
+  EXPECT_EQ(refusal({"decode", model, out}, out),
+            "all tensors of the input need a name in .safetensors, or a folder, which ends in '/'; one needs --tensor");
+  make_small_frame();
+  EXPECT_EQ(refusal({"decode", frame, place}, place),
+            "a folder is for the tensors of a safetensors file; name a .npy file for this frame");
+  EXPECT_FALSE(std::filesystem::exists(place));
 }
 
 TEST_F(CliSafetensors, usage_errors) {

@@ -301,7 +301,10 @@ TEST(NpyFile, those_of_a_directory) {
   EXPECT_EQ(complaint_about(dir / ""), (dir / "") + ": there are no .npy files");
   EXPECT_EQ(complaint_about(dir / "none"), (dir / "none") + ": No such file or directory");
   for (const char* name : {"b.npy", "a.npy", "a.tuck", "npy"}) scratch::write(dir / name, "");
+  std::filesystem::create_directories(dir / "b/x.npy");
+  scratch::write(dir / "b/x.npy/c.npy", "");
   EXPECT_EQ(npy_files(dir / ""), (std::vector<std::filesystem::path>{dir / "a.npy", dir / "b.npy"}));
+  EXPECT_EQ(npy_files(dir / "b", true), std::vector<std::filesystem::path>{dir / "b/x.npy/c.npy"});
 }
 
 TEST(NpyFile, shapes_as_text) {

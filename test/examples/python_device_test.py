@@ -293,6 +293,10 @@ class Device(unittest.TestCase):
     def test_errors(self):
         x, device_x = sparse(), Standin(sparse())
         frame, delta = tuck.encode(device_x), tuck.encode_delta(device_x, device_x)
+        for text, base in [(r"the base has shape \(29, 500\), the tensor \(30, 500\)", x[1:]),
+                           ("the base has dtype i32, the tensor f32", x.view(np.int32))]:
+            with self.assertRaisesRegex(tuck.SizeError, text):
+                tuck.encode_delta(device_x, Standin(base))
         big = x.astype(">f4")
         for error, call in [
                 (tuck.UnknownCodecError, lambda: tuck.encode(device_x, "nope")),
@@ -308,6 +312,7 @@ class Device(unittest.TestCase):
                 (tuck.ByteOrderError, lambda: tuck.encode(Standin(x, typestr=big.dtype.str))),
                 (tuck.DtypeError, lambda: tuck.encode(Standin(x, typestr="<c8", shape=(30, 250)))),
                 (tuck.ContiguityError, lambda: tuck.encode(Standin(x, strides=(4, 120)))),
+                (TypeError, lambda: tuck.encode(Standin(x, mask=device_x))),
                 (tuck.DeviceError, lambda: tuck.encode(Standin(x, data=(x.ctypes.data, False)))),
                 (tuck.DeviceError, lambda: tuck.encode(x, stream=STREAM)),
                 (tuck.DeviceError, lambda: tuck.encode(x, out=device_x)),

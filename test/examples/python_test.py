@@ -2,12 +2,14 @@
 """The installed package tuck, without the source tree: arrays, PyTorch where it is installed, errors, threads, fork, and
 the program. python.sh runs it."""
 
+import ctypes
 import os
 import subprocess
 import sys
 import tempfile
 import threading
 import unittest
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -126,9 +128,24 @@ class Deltas(unittest.TestCase):
             tuck.apply_delta_batch(deltas, bases)
         with self.assertRaisesRegex(tuck.DtypeError, "tensor 1"):
             tuck.encode_batch([self.x, self.x.astype(complex)])
-        for error, of in [(tuck.SizeError, [self.x, self.x]), (TypeError, {0: self.x})]:
-            with self.assertRaises(error):
+        for error, text, of in [(tuck.SizeError, "^bases has 2 elements, tensors has 1", [self.x, self.x]),
+                                (TypeError, "^bases: pass a list", {0: self.x})]:
+            with self.assertRaisesRegex(error, text):
                 tuck.encode_delta_batch([self.x], of)
+        for name, call in [("bases", lambda: tuck.encode_delta_batch({"w": self.x}, {"v": self.x})),
+                           ("bases", lambda: tuck.apply_delta_batch(deltas, {"w": self.x})),
+                           ("out", lambda: tuck.apply_delta_batch(deltas, bases, out={"w": self.x}))]:
+            with self.assertRaisesRegex(KeyError, f"{name}: there is no '[wi]', which (tensors|deltas) has"):
+                call()
+
+    def test_checksums_are_always_there(self):
+        x = [self.x]
+        self.assertEqual(tuck.encode_delta(self.x, self.base, checksums=True).tobytes(), self.delta.tobytes())
+        self.assertEqual(tuck.encode_delta_batch(x, [self.base], checksums=True)[0].tobytes(), self.delta.tobytes())
+        for call in (lambda: tuck.encode_delta(self.x, self.base, checksums=False),
+                     lambda: tuck.encode_delta_batch(x, x, checksums=False)):
+            with self.assertRaisesRegex(tuck.TuckError, "checksums=False is not for deltas"):
+                call()
 
     def test_wrong_base(self):
         wrong = self.base.copy()
@@ -143,10 +160,12 @@ class Deltas(unittest.TestCase):
             tuck.decode(self.delta)
         with self.assertRaises(tuck.NotADeltaError):
             tuck.apply_delta(tuck.encode(self.x), self.base)
-        with self.assertRaises(tuck.SizeError):
-            tuck.encode_delta(self.x, self.base[1:])
-        with self.assertRaises(tuck.SizeError):
-            tuck.encode_delta(self.x, self.base.view(np.int32))
+        for text, base in [(r"^the base has shape \(29, 500\), the tensor \(30, 500\)$", self.base[1:]),
+                           ("^the base has dtype i32, the tensor f32$", self.base.view(np.int32))]:
+            with self.assertRaisesRegex(tuck.SizeError, text):
+                tuck.encode_delta(self.x, base)
+            with self.assertRaisesRegex(tuck.SizeError, text.replace("base", "base of tensor 'a'").replace("tuck", "")):
+                tuck.save(os.devnull + ".tuck", {"a": self.x}, base={"a": base})
 
 
 class Errors(unittest.TestCase):
@@ -207,11 +226,77 @@ class Errors(unittest.TestCase):
                 (tuck.NotADeltaError, "decode", lambda: tuck.apply_delta(frame, x)),
                 (tuck.DtypeError, "^the base has dtype int32", lambda: tuck.apply_delta(delta, x.view(np.int32))),
                 (tuck.ContiguityError, "^tensor 1 is not .*ascontiguous", lambda: tuck.encode_batch([x, x.T])),
-                (TypeError, "a list or a dict", lambda: tuck.decode_batch(frame)),
-                (KeyError, "'b'", lambda: tuck.encode_delta_batch({"b": x}, {"a": x})),
+                (TypeError, "^frames: pass a list or a dict", lambda: tuck.decode_batch(frame)),
+                (tuck.UnknownCodecError, "'f32:zvc'; by type it is 'f32=zvc'", lambda: tuck.encode(x, "f32:zvc")),
+                (tuck.UnknownCodecError, "save of a dict", lambda: tuck.encode(x, "f32=zvc")),
+                (tuck.BoundError, r"tuck.absolute\(v\), tuck.range_relative\(v\) or tuck.pointwise\(v\)",
+                 lambda: tuck.encode(x, "quantize")),
         ]:
             with self.assertRaisesRegex(error, text):
                 call()
+
+    def test_nothing_of_an_array_is_lost(self):
+        class Array(np.ndarray):
+            pass
+
+        class WithDlpack:
+            def __dlpack__(self, **how):
+                return sparse().astype(np.complex64).__dlpack__(**how)
+
+            def __dlpack_device__(self):
+                return (1, 0)
+
+        x = sparse()
+        self.assertEqual(tuck.decode(tuck.encode(x.view(Array))).tobytes(), x.tobytes())
+        self.assertEqual(tuck.decode(tuck.encode(np.float32(3))), 3)
+        numbers = (ctypes.c_float * 4 * 3)()  # has no strides
+        numbers[1][2] = 5
+        self.assertEqual(tuck.decode(tuck.encode(numbers)).tolist(), np.array(numbers).tolist())
+        pair = np.zeros(3, [("a", "i1"), ("b", "i1")])
+        for error, text, call in [
+                (TypeError, r"^the tensor is a masked array; encode x\.data and x\.mask", lambda: tuck.encode(
+                    np.ma.masked_array(x, x > 3))),
+                (TypeError, r"^out is a masked array; pass out\.data", lambda: tuck.decode(
+                    tuck.encode(x), out=np.ma.masked_array(x))),
+                (tuck.ByteOrderError, "big-endian", lambda: tuck.encode(x.astype(">f4").view(Array))),
+                (tuck.DtypeError, "'a', 'i1'", lambda: tuck.encode(pair, dtype="bf16")),
+                (tuck.DtypeError, "object", lambda: tuck.digest(np.array([None]))),  # else that of a pointer
+                (tuck.DtypeError, "has dtype 5 of DLPack with 64 bits", lambda: tuck.encode(WithDlpack())),
+                (tuck.ContiguityError, "not contiguous", lambda: tuck.encode(np.broadcast_to(np.float32(3), (4, 5)))),
+                (tuck.ContiguityError, "not contiguous", lambda: tuck.encode(x[::-1])),
+        ]:
+            with self.assertRaisesRegex(error, text):
+                call()
+
+    def test_what_models_are_given(self):
+        from tuck.training import Advisor, BoundController
+
+        advisor, bounds = Advisor(1e9, 1e9, 1), BoundController()
+        self.assertEqual((advisor.add(np.int64(5), hidden_in=1), bounds.bound), (0, 1e-4))
+        for error, text, call in [
+                (TypeError, "^d2h: pass a number, not 'fast'$", lambda: Advisor("fast", 1e9, 1)),
+                (TypeError, "^codecs: pass a whole number, not 1.5$", lambda: Advisor(1e9, 1e9, 1.5)),
+                (ValueError, "^codecs: pass a number from 0", lambda: Advisor(1e9, 1e9, -1)),
+                (TypeError, "missing 1 required positional argument", lambda: Advisor(1e9, 1e9)),
+                (TypeError, "^hidden_out: .*None$", lambda: advisor.add(1, None)),
+                (ValueError, "^tensor: .*-1$", lambda: advisor.decide(-1, 0.5)),
+                (TypeError, "^ratio: ", lambda: advisor.measured(0, 0, 0.5, 0, 0, "2")),
+                (ValueError, "^share: pass a positive, finite number, not 0$", lambda: BoundController(share=0)),
+                (TypeError, "^refresh: pass a whole number", lambda: BoundController(refresh="often")),
+                (TypeError, "^iteration: ", lambda: bounds.wants(None)),
+                (TypeError, "^batch: ", lambda: bounds.update(1, 0.1, [], 1, 1)),
+        ]:
+            with self.assertRaisesRegex(error, text):
+                call()
+
+    @unittest.skipIf(find_spec("mypy") is None, "there is no mypy")
+    def test_types(self):
+        # Reading all of PyTorch takes longer than all other tests.
+        how = (b"[mypy]\ndisable_error_code = overload-cannot-match\n[mypy-torch.*]\nfollow_imports = skip\n"
+               b"ignore_missing_imports = True\n")
+        run = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", os.devnull, "--config-file", "/dev/stdin",
+                              "-p", "tuck"], input=how, stdout=subprocess.PIPE, cwd=Path(tuck.__file__).parent.parent)
+        self.assertEqual(run.returncode, 0, run.stdout.decode())
 
     def test_names(self):
         self.assertEqual(set(dir(tuck)), {*tuck.__all__, "training", "__doc__", "__version__"})
@@ -318,6 +403,12 @@ class Files(unittest.TestCase):
         # The program reads and writes the same.
         self.run_program("decode", "m.tuck", "plain.safetensors")
         self.same(tuck.load(self.folder / "plain.safetensors"), self.tensors)
+        self.run_program("decode", "m.tuck", "arrays/")
+        for name, x in self.tensors.items():
+            seen = np.load(self.folder / "arrays" / f"{name}.npy")
+            self.assertEqual((seen.dtype, seen.shape, seen.tobytes()), (x.dtype, x.shape, x.tobytes()))
+        self.run_program("encode", "arrays", "packed.safetensors")
+        self.same(tuck.load(self.folder / "packed.safetensors"), self.tensors)
         self.run_program("encode", "--codec", "rle", "plain.safetensors", "again.safetensors")
         self.assertEqual((self.folder / "again.safetensors").read_bytes(), (self.folder / "m.tuck").read_bytes())
 
@@ -374,8 +465,11 @@ class Files(unittest.TestCase):
             with self.assertRaises(tuck.DamagedFrameError):
                 tuck.load(path)
         np.save(self.folder / "x.npy", x)
-        with self.assertRaisesRegex(tuck.DamagedFrameError, "numpy.load"):
-            tuck.load(self.folder / "x.npy")
+        np.savez(self.folder / "x.npz", x)
+        (self.folder / "x.tuck").write_bytes((self.folder / "x.npz").read_bytes())
+        for name, text in [("x.npy", "numpy.load"), ("x.npz", "no .npz archives"), ("x.tuck", "numpy.load")]:
+            with self.assertRaisesRegex(tuck.DamagedFrameError, text):
+                tuck.load(self.folder / name)
 
     def test_deltas(self):
         new = {name: x.copy() for name, x in self.tensors.items()}
@@ -425,17 +519,46 @@ class Torch(unittest.TestCase):
             tuck.encode(x.t())
         z = torch.complex(x.detach(), x.detach() + 1).conj().imag  # has the negative bit
         self.assertTrue((tuck.decode(tuck.encode(z.contiguous())) == z).all())
-        with self.assertRaises(tuck.DtypeError):
-            tuck.encode(x.detach().to_sparse())
-        with self.assertRaises(tuck.DeviceError):
-            tuck.encode(torch.empty(3, device="meta"))
+        x = x.detach()
+        for what, wrong in [("sparse", x.to_sparse()), ("quantized", torch.quantize_per_tensor(x, 1, 0, torch.quint8)),
+                            ("nested", torch.nested.nested_tensor([x, x])), ("complex64", torch.complex(x, x).conj())]:
+            with self.assertRaisesRegex(tuck.DtypeError, what):
+                tuck.encode(wrong)
+        if hasattr(torch, "uint4"):
+            with self.assertRaisesRegex(tuck.DtypeError, "uint4"):
+                tuck.encode(torch.empty(4, dtype=torch.uint4))
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        with FakeTensorMode():
+            fake = torch.empty(3)
+        for what, wrong in [("Tensor on meta", torch.empty(3, device="meta")), ("FakeTensor on cpu", fake)]:
+            with self.assertRaisesRegex(tuck.DeviceError, f"no memory of its own.*{what}"):
+                tuck.encode(wrong)
+        if hasattr(torch, "func"):
+            with self.assertRaisesRegex(tuck.DeviceError, "no memory"):
+                torch.func.vmap(tuck.encode)(x)
         frame, y = tuck.encode(x.detach()), torch.empty(x.shape)
         for wrong in (torch._neg_view(y), torch._efficientzerotensor(x.shape), torch.nested.nested_tensor([y, y])):
             with self.assertRaises(tuck.DtypeError):
                 tuck.decode(frame, out=wrong)
         (y.untyped_storage() if hasattr(y, "untyped_storage") else y.storage()).resize_(0)
         for call in (lambda: tuck.decode(frame, out=y), lambda: tuck.encode(y), lambda: tuck.digest(y)):
-            self.assertRaises(tuck.ContiguityError, call)
+            self.assertRaises(tuck.DeviceError, call)
+
+    def test_tensors_of_other_classes(self):
+        class Image(torch.Tensor):
+            pass
+
+        x = torch.from_numpy(sparse())
+        for of in (x, torch._neg_view(x), x.bfloat16()):
+            frame = tuck.encode(of.as_subclass(Image))
+            self.assertIs(type(frame), torch.Tensor)
+            self.assertEqual(tuck.decode(frame).tolist(), of.tolist())
+        out = torch.zeros(30, 500).as_subclass(Image)
+        self.assertIs(tuck.decode(tuck.encode(x), out=out), out)
+        self.assertEqual(out.tolist(), x.tolist())
+        with self.assertRaisesRegex(TypeError, "UntypedStorage"):
+            tuck.encode(x.untyped_storage() if hasattr(x, "untyped_storage") else x.storage())
 
     def test_autograd_counts_writes(self):
         x = torch.from_numpy(sparse())

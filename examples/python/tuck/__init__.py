@@ -109,8 +109,9 @@ def _check_name(value, role, example):
 @lru_cache(maxsize=256)
 def _cached_settings(codec, dtype, bound, checksums, threads, for_gpu):
     mode, value = _mode(bound)
-    name = "" if codec is _OF_DELTAS else codec or None
-    return _tuck.Settings(name, dtype or "", mode, value, bool(checksums), threads, bool(for_gpu))
+    name = "" if codec is _OF_DELTAS else codec or None  # which is a TypeError
+    return _tuck.Settings(name, dtype or "", mode, value, bool(checksums), threads,  # pyright: ignore
+                          bool(for_gpu))
 
 
 def _settings(codec, dtype, bound, checksums, threads, for_gpu=False):
@@ -126,16 +127,21 @@ def _settings(codec, dtype, bound, checksums, threads, for_gpu=False):
 
 def _array(x, role, dtype=None):
     """What the extension takes for x, and the name of its type if the array does not tell."""
-    if type(x) is np.ndarray:
+    if isinstance(x, np.ndarray):
+        if type(x) is not np.ndarray:
+            if isinstance(x, np.ma.MaskedArray):
+                raise TypeError(f"{role} is a masked array; " +
+                                ("pass out.data" if role == "out" else "encode x.data and x.mask"))
+            x = x.view(np.ndarray)
         if x.dtype.char in _NATIVE and x.dtype.isnative:
             return x, dtype
         if not x.dtype.isnative:
             raise ByteOrderError(f"{role} is big-endian; pass x.astype(x.dtype.newbyteorder('='))")
-        if x.dtype.kind == "V" or x.dtype.name in _ML_DTYPES:
-            own = _ML_DTYPES.get(x.dtype.name)
-            if own is None and dtype is None:
-                raise DtypeError(f"{role} has dtype {x.dtype}; tuck takes {_dtypes()} and booleans")
+        own = _ML_DTYPES.get(x.dtype.name)
+        if own or x.dtype.kind == "V" and dtype and x.dtype.names is None and x.dtype.itemsize <= 2:
             return x.view(f"u{x.dtype.itemsize}"), dtype or own
+        if x.dtype.kind == "V" or x.dtype.hasobject:  # whose values are elsewhere
+            _refuse_type(x, role)
         return x, dtype
     if isinstance(x, np.generic):
         return np.asarray(x), dtype
@@ -150,8 +156,6 @@ def _array(x, role, dtype=None):
             x = x.resolve_conj().resolve_neg()
         if not x.is_contiguous():
             raise ContiguityError(f"{role} is not contiguous" + ("" if role == "out" else "; pass x.contiguous()"))
-        if x.numel() != 0 and x.data_ptr() == 0:
-            raise ContiguityError(f"the memory of {role} has been freed")
         name = str(x.dtype).split(".")[1]
         if name == "bool":  # DLPack of older versions does not take it
             return x.view(_torch().uint8), dtype or "bool"
@@ -159,6 +163,8 @@ def _array(x, role, dtype=None):
             return x.view(_torch().int16), dtype or "bf16"
         if name in _ML_DTYPES:
             return x.view(_torch().uint8), dtype or _ML_DTYPES[name]
+        if name.startswith(("int", "uint", "bits")) and name not in NUMPY.values():  # to DLPack they are others
+            _refuse_type(x, role)
         return x, dtype
     if x is None:
         raise TypeError(f"{role} is None; pass a NumPy array or a torch tensor")
@@ -167,11 +173,11 @@ def _array(x, role, dtype=None):
     return x, dtype
 
 
-def _dtypes() -> str:
-    return ", ".join(codecs()[0].dtypes)  # which takes all
+def _refuse_type(x, role):
+    raise DtypeError(f"{role} has dtype {x.dtype}; tuck takes {', '.join(codecs()[0].dtypes)} and booleans")
 
 
-def _out(out, role="out"):
+def _out(out, role="out") -> Tuple[Any, str]:
     """What the extension takes for an array of values, and the name of its type, or ""."""
     room, dtype = _array(out, role)
     return room, dtype or ""
@@ -190,6 +196,11 @@ def _on_gpu(x) -> bool:
 def _refuse_stream(stream) -> None:
     if stream is not None:
         raise DeviceError("stream is for arrays on a GPU")
+
+
+def _need_checksums(checksums) -> None:
+    if not checksums:
+        raise TuckError("checksums=False is not for deltas, which are verified by checksums")
 
 
 def _room(bytes, like):
@@ -249,24 +260,28 @@ def encode(x, codec="zvc", *, bound=None, out=None, dtype=None, checksums=False,
 
 @overload
 def encode_delta(x: np.ndarray, base: Array, codec: Optional[str] = None, *, out: Optional[Array] = None,
-                 dtype: Optional[str] = None, threads: int = 1, for_gpu: bool = False) -> np.ndarray: ...
+                 dtype: Optional[str] = None, checksums: bool = True, threads: int = 1,
+                 for_gpu: bool = False) -> np.ndarray: ...
 @overload
 def encode_delta(x: Array, base: Array, codec: Optional[str] = None, *, out: Optional[Array] = None,
-                 dtype: Optional[str] = None, stream: Any) -> DeviceFrame: ...
+                 dtype: Optional[str] = None, checksums: bool = True, stream: Any) -> DeviceFrame: ...
 @overload
 def encode_delta(x: Array, base: Array, codec: Optional[str] = None, *, out: Optional[Array] = None,
-                 dtype: Optional[str] = None, threads: int = 1, stream: Any = None, for_gpu: bool = False) -> Any: ...
-def encode_delta(x, base, codec=None, *, out=None, dtype=None, threads=1, stream=None, for_gpu=False):
+                 dtype: Optional[str] = None, checksums: bool = True, threads: int = 1, stream: Any = None,
+                 for_gpu: bool = False) -> Any: ...
+def encode_delta(x, base, codec=None, *, out=None, dtype=None, checksums=True, threads=1, stream=None, for_gpu=False):
     """Encodes a tensor relative to a base of the same type and size, such as the weights of the step before. Lossless.
 
-    codec   None, or a name; None is "steps" for floats of up to 4 bytes, and "gaps" for other types. On a GPU one of
-            "gaps", "rle", "steps" and "zvc"
-    for_gpu whether a GPU is to apply a delta that the CPU encodes: its chunks are then as small as a GPU needs them,
-            and its bytes those of a GPU. A GPU does not take other deltas of "gaps" and "steps" from the CPU
+    codec      None, or a name; None is "steps" for floats of up to 4 bytes, and "gaps" for other types. On a GPU one of
+               "gaps", "rle", "steps" and "zvc"
+    checksums  True: deltas always have checksums
+    for_gpu    whether a GPU is to apply a delta that the CPU encodes: its chunks are then as small as a GPU needs them,
+               and its bytes those of a GPU. A GPU does not take other deltas of "gaps" and "steps" from the CPU
 
-    The other parameters are those of encode. On a GPU the base is there too. Deltas always have checksums. Returns the
-    delta, which is a frame: what encode returns. Raises SizeError if the base has another type or size, OverlapError if
+    The other parameters are those of encode. On a GPU the base is there too. Returns the delta, which is a frame: what
+    encode returns. Raises SizeError if the base has another type or size, OverlapError if
     `out` overlaps it, and what encode raises."""
+    _need_checksums(checksums)
     if is_on_device(x):
         how = _settings(codec or _OF_DELTAS, None, None, True, 1, True)
         return device.encode([x], how, _mode(None), dtype, True, stream, [base], [out])[0]
@@ -304,7 +319,7 @@ def decode(frame: Union[np.ndarray, Bytes], *, out: None = None, threads: int = 
 @overload
 def decode(frame: torch.Tensor, *, out: None = None, threads: int = 1) -> torch.Tensor: ...
 @overload
-def decode(frame: Array, *, out: None = None, threads: int = 1) -> np.ndarray: ...
+def decode(frame: Array, *, out: None = None, threads: int = 1, stream: Any = None, check: bool = False) -> Any: ...
 def decode(frame, *, out=None, threads=1, stream=None, check=False):
     """Decodes a frame.
 
@@ -357,31 +372,33 @@ def apply_delta(delta: Union[Array, Bytes, DeviceFrame], base: T, *, out: Option
     _refuse_stream(stream)
     from_, _ = _array(_as_array(delta), "the delta")
     before = _out(base, "the base")
+    made: Any = out
     if out is None:
-        out = _torch().empty_like(base, device="cpu") if is_torch(base) else np.empty_like(base)
-    to, to_type = _out(out)
-    _tuck.apply_delta(from_, *before, to, to_type, threads)
-    _count_write(out)
-    return out
+        like: Any = base
+        made = _torch().empty_like(like, device="cpu") if is_torch(like) else np.empty_like(like)
+    _tuck.apply_delta(from_, *before, *_out(made), threads)
+    _count_write(made)
+    return made
 
 
-def _batch(on_cpu, on_gpu, *columns):
+def _batch(on_cpu, on_gpu, **columns):
     """Calls for a batch. columns: lists or dicts with the same keys, or None, which stands for None of each key."""
-    is_dict = isinstance(columns[0], Mapping)
-    for c in columns[:1] + tuple(c for c in columns[1:] if c is not None):
+    first, given = next(iter(columns)), {role: c for role, c in columns.items() if c is not None}
+    is_dict = isinstance(columns[first], Mapping)
+    for role, c in {first: columns[first], **given}.items():
         if isinstance(c, (str, bytes, bytearray, memoryview)) or hasattr(c, "shape") or not isinstance(c, Iterable):
-            raise TypeError(f"a batch is a list or a dict, not {type(c).__name__}")
-    columns = [c if c is None or isinstance(c, Mapping) else list(c) for c in columns]
-    keys = columns[0].keys() if is_dict else range(len(columns[0]))
-    rows = []
-    for c in columns:
-        if c is not None and isinstance(c, Mapping) != is_dict:
-            raise TypeError("a batch is of lists or of dicts, not of both")
-        if c is not None and not is_dict and len(c) != len(keys):
-            raise SizeError(f"lists of {len(keys)} and {len(c)} elements are no batch")
-        if c is not None and is_dict and not keys <= c.keys():
-            raise KeyError(f"there is no {min(keys - c.keys(), key=str)!r} in a dict of the batch")
-        rows.append([None] * len(keys) if c is None else [c[k] for k in keys])
+            raise TypeError(f"{role}: pass a list or a dict, not {type(c).__name__}")
+        if isinstance(c, Mapping) != is_dict:
+            raise TypeError(f"{role}: pass a {'dict' if is_dict else 'list'}, as {first} is one")
+        given[role] = c if is_dict else list(c)
+    keys = given[first].keys() if is_dict else range(len(given[first]))
+    for role, c in given.items():
+        if len(c) != len(keys) and not is_dict:
+            raise SizeError(f"{role} has {len(c)} elements, {first} has {len(keys)}")
+        for key in keys:
+            if is_dict and key not in c:
+                raise KeyError(f"{role}: there is no {key!r}, which {first} has")
+    rows = [[given[role][k] if role in given else None for k in keys] for role in columns]
     if any(map(_on_gpu, rows[0])):
         made = on_gpu(list(keys), *rows)
     else:
@@ -393,8 +410,9 @@ def _batch(on_cpu, on_gpu, *columns):
 
 
 @overload
-def encode_batch(tensors: Mapping[Key, Array], codec: str = "zvc", *, bound: Optional[Bound] = None, threads: int = 1,
-                 checksums: bool = False, stream: Any = None) -> Dict[Key, Any]: ...
+def encode_batch(  # type: ignore[overload-overlap]
+        tensors: Mapping[Key, Array], codec: str = "zvc", *, bound: Optional[Bound] = None, threads: int = 1,
+        checksums: bool = False, stream: Any = None) -> Dict[Key, Any]: ...
 @overload
 def encode_batch(tensors: Iterable[Array], codec: str = "zvc", *, bound: Optional[Bound] = None, threads: int = 1,
                  checksums: bool = False, stream: Any = None) -> List[Any]: ...
@@ -407,12 +425,12 @@ def encode_batch(tensors, codec="zvc", *, bound=None, threads=1, checksums=False
     return _batch(
         lambda x: encode(x, codec, bound=bound, threads=threads, checksums=checksums, stream=stream),
         lambda keys, xs: device.encode(xs, _settings(codec, None, bound, checksums, 1), _mode(bound),
-                                       checksums=checksums, stream=stream, keys=keys), tensors)
+                                       checksums=checksums, stream=stream, keys=keys), tensors=tensors)
 
 
 @overload
-def decode_batch(frames: Mapping[Key, Any], *, threads: int = 1, stream: Any = None,
-                 check: bool = False) -> Dict[Key, Any]: ...
+def decode_batch(  # type: ignore[overload-overlap]
+        frames: Mapping[Key, Any], *, threads: int = 1, stream: Any = None, check: bool = False) -> Dict[Key, Any]: ...
 @overload
 def decode_batch(frames: Iterable[Any], *, threads: int = 1, stream: Any = None, check: bool = False) -> List[Any]: ...
 def decode_batch(frames, *, threads=1, stream=None, check=False):
@@ -421,31 +439,36 @@ def decode_batch(frames, *, threads=1, stream=None, check=False):
     Returns the tensors in a list, or in a dict with the same keys. Raises what decode raises, with the key or index of
     the frame."""
     return _batch(lambda frame: decode(frame, threads=threads, stream=stream),
-                  lambda keys, all: device.decode(all, check, stream, keys=keys), frames)
+                  lambda keys, all: device.decode(all, check, stream, keys=keys), frames=frames)
 
 
 @overload
-def encode_delta_batch(tensors: Mapping[Key, Array], bases: Mapping[Key, Array], codec: Optional[str] = None, *,
-                       threads: int = 1, stream: Any = None, for_gpu: bool = False) -> Dict[Key, Any]: ...
+def encode_delta_batch(  # type: ignore[overload-overlap]
+        tensors: Mapping[Key, Array], bases: Mapping[Key, Array], codec: Optional[str] = None, *,
+        checksums: bool = True, threads: int = 1, stream: Any = None, for_gpu: bool = False) -> Dict[Key, Any]: ...
 @overload
 def encode_delta_batch(tensors: Iterable[Array], bases: Iterable[Array], codec: Optional[str] = None, *,
-                       threads: int = 1, stream: Any = None, for_gpu: bool = False) -> List[Any]: ...
-def encode_delta_batch(tensors, bases, codec=None, *, threads=1, stream=None, for_gpu=False):
+                       checksums: bool = True, threads: int = 1, stream: Any = None,
+                       for_gpu: bool = False) -> List[Any]: ...
+def encode_delta_batch(tensors, bases, codec=None, *, checksums=True, threads=1, stream=None, for_gpu=False):
     """Encodes each tensor of a list or dict relative to its base, as encode_delta does.
 
     bases  list of as many bases, or dict with the same keys, and maybe more
 
     Returns the deltas, as encode_batch returns frames. Raises what encode_delta raises, with the key or index of the
     tensor."""
+    _need_checksums(checksums)
     how = _settings(codec or _OF_DELTAS, None, None, True, 1, True)
     return _batch(
         lambda x, base: encode_delta(x, base, codec, threads=threads, stream=stream, for_gpu=for_gpu),
-        lambda keys, xs, all: device.encode(xs, how, _mode(None), stream=stream, bases=all, keys=keys), tensors, bases)
+        lambda keys, xs, all: device.encode(xs, how, _mode(None), stream=stream, bases=all, keys=keys),
+        tensors=tensors, bases=bases)
 
 
 @overload
-def apply_delta_batch(deltas: Mapping[Key, Any], bases: Mapping[Key, T], *, out: Optional[Mapping[Key, T]] = None,
-                      threads: int = 1, stream: Any = None, check: bool = False) -> Dict[Key, T]: ...
+def apply_delta_batch(  # type: ignore[overload-overlap]
+        deltas: Mapping[Key, Any], bases: Mapping[Key, T], *, out: Optional[Mapping[Key, T]] = None,
+        threads: int = 1, stream: Any = None, check: bool = False) -> Dict[Key, T]: ...
 @overload
 def apply_delta_batch(deltas: Iterable[Any], bases: Iterable[T], *, out: Optional[Iterable[T]] = None,
                       threads: int = 1, stream: Any = None, check: bool = False) -> List[T]: ...
@@ -459,7 +482,8 @@ def apply_delta_batch(deltas, bases, *, out=None, threads=1, stream=None, check=
     Returns the tensors in a list or dict. Raises what apply_delta raises, with the key or index of the delta; others
     may have been restored."""
     return _batch(lambda delta, base, to: apply_delta(delta, base, out=to, threads=threads, stream=stream),
-                  lambda keys, all, before, to: device.decode(all, check, stream, before, to, keys), deltas, bases, out)
+                  lambda keys, all, before, to: device.decode(all, check, stream, before, to, keys),
+                  deltas=deltas, bases=bases, out=out)
 
 
 def _as_array(frame):
@@ -534,8 +558,6 @@ def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: Optional[str] 
         if not name.endswith(b".tuck"):
             raise TuckError(f"{shown}: the name of a file of one tensor must end in .tuck; for one in .safetensors pass "
                             "a dict of tensors by name")
-        if codec and "=" in codec:
-            raise UnknownCodecError(f"codec '{codec}': codecs by type are for a dict of tensors; pass one name")
         _array(x, "the tensor", dtype)  # is on the CPU
         if base is None:
             frame = encode(x, codec or "zvc", bound=bound, dtype=dtype, checksums=True, threads=threads)
@@ -603,7 +625,7 @@ def load(path: Path, *, names: Union[str, Iterable[str], None] = None, base: Any
     for which, (name, file_type, dtype, shape, size) in sorted(enumerate(file.tensors()), key=lambda t: place[t[1][0]]):
         if name not in wanted:
             continue
-        values = _torch().empty(size, dtype=_torch().uint8, device="cpu") if torch else np.empty(size, np.uint8)
+        values: Any = _torch().empty(size, dtype=_torch().uint8, device="cpu") if torch else np.empty(size, np.uint8)
         if base is not None and name not in base:
             raise KeyError(f"base: there is no tensor {name!r}")
         of_base = None if base is None else _array(base[name], f"the base of tensor '{name}'")[0]

@@ -116,7 +116,7 @@ class DeviceFrame:
 
     def __init__(self, buffer, codec: str, dtype: str, shape, outcome=None, stream=None) -> None:
         self.buffer, self.codec, self.dtype, self.shape, self.outcome = buffer, codec, dtype, tuple(shape), outcome
-        self._stream = stream
+        self._stream: Any = stream
 
     @property
     def size(self):
@@ -225,6 +225,8 @@ def _place(x, role, dtype=None, is_written=False, stream=None) -> _Place:
         own, bytes, is_native = _type_of(seen["typestr"])
         if not is_native:
             raise ByteOrderError(f"{role} is big-endian")
+        if seen.get("mask") is not None:
+            raise TypeError(f"{role} is a masked array: its values and its mask are two arrays")
         if is_written and is_locked:
             raise ReadOnlyError(f"{role} is read-only")
         _check_strides(shape, seen.get("strides"), bytes, role)
@@ -263,7 +265,7 @@ def _handle(stream) -> int:
         return stream
     if hasattr(stream, "__cuda_stream__"):
         protocol = stream.__cuda_stream__
-        return (protocol() if callable(protocol) else protocol)[1]
+        return (protocol() if callable(protocol) else protocol)[1]  # pyright: ignore
     for name in ("cuda_stream", "ptr"):  # of PyTorch and of CuPy
         if hasattr(stream, name):
             return getattr(stream, name)
@@ -326,8 +328,10 @@ def encode(xs, how, bound, dtype=None, checksums=True, stream=None, bases=None, 
             if is_delta:
                 _check_delta_codec(codec)
                 base = _place(bases[tensor.at], "the base", dtype, stream=on.handle)
-                if (_in_frame(base.dtype), base.bytes) != (_in_frame(values.dtype), values.bytes):
-                    raise SizeError("the base has another type or size than the tensor")
+                if _in_frame(base.dtype) != _in_frame(values.dtype):
+                    raise SizeError(f"the base has dtype {base.dtype}, the tensor {values.dtype}")
+                if base.bytes != values.bytes:
+                    raise SizeError(f"the base has shape {base.shape}, the tensor {values.shape}")
                 _check_apart(base, frame, "out overlaps the base")
                 places.append(base)
             if _BYTES[frame.dtype] != 1 or len(frame.shape) != 1:
@@ -345,7 +349,7 @@ def encode(xs, how, bound, dtype=None, checksums=True, stream=None, bases=None, 
     return frames
 
 
-def decode(frames, check, stream, bases=None, outs=None, keys=None) -> list:
+def decode(frames, check, stream, bases: Any = None, outs=None, keys=None) -> list:
     """Decodes frames in one call, or deltas if there are bases. keys: of a batch."""
     with of_tensor(keys) as tensor:
         for tensor.at, frame in enumerate(frames):
@@ -404,7 +408,7 @@ def _lossy():
     return {name for name, _, is_lossy in _tuck.codecs() if is_lossy}
 
 
-def _run(tensor, call, items, on: _Stream, places, *arguments):
+def _run(tensor, call, items, on: _Stream, places, *arguments) -> Any:
     """Calls the library. Returns an array of outcomes, which the call will write."""
     _order(on, *places)
     outcomes, which = _new((len(items), 2), "i64", places[0], on), ctypes.c_uint64()

@@ -1,5 +1,7 @@
 """The errors of tuck. All are ValueError too."""
 
+from typing import Dict, Tuple, Type
+
 from . import _tuck
 
 __all__ = ["BoundError", "ByteOrderError", "ContiguityError", "DamagedFrameError", "DeviceError", "DtypeError",
@@ -11,7 +13,7 @@ __all__ = ["BoundError", "ByteOrderError", "ContiguityError", "DamagedFrameError
 class TuckError(ValueError):
     """Any error of tuck."""
 
-    _codes = (*range(1, 80), *range(1000, 1008))
+    _codes: Tuple[int, ...] = (*range(1, 80), *range(1000, 1008))
 
 
 class UnknownCodecError(TuckError):
@@ -98,14 +100,14 @@ class DamagedFrameError(TuckError):
     _codes = (17, *range(32, 41))
 
 
-_errors = (TuckError, *TuckError.__subclasses__())
-_by_code = {code: error for error in _errors for code in error._codes}
+_errors: Tuple[Type[TuckError], ...] = (TuckError, *TuckError.__subclasses__())
+_by_code: Dict[int, Type[TuckError]] = {code: error for error in _errors for code in error._codes}
 _tuck.set_errors(_by_code)
 for _error in _errors:
     _error.__module__ = "tuck"
 
 
-def error_of(code: int) -> type:
+def error_of(code: int) -> Type[TuckError]:
     return _by_code.get(code, TuckError)
 
 

@@ -1,8 +1,9 @@
 """The types of tuck by the names that NumPy and PyTorch have for them."""
 
+import sys
 from typing import TYPE_CHECKING
 
-from .errors import DtypeError
+from .errors import DeviceError, DtypeError
 
 
 class _Lazy:
@@ -38,9 +39,17 @@ def torch_type(torch, name: str):
 
 def check_dense(x, role: str) -> None:
     """Checks a tensor of PyTorch."""
-    if str(x.layout) != "torch.strided" or x.is_quantized or x.is_nested or x._is_zerotensor():
-        raise DtypeError(f"{role} is sparse, quantized, nested or of zeros without memory; tuck takes dense tensors")
+    if x.is_nested or x.is_quantized or str(x.layout) != "torch.strided" or x._is_zerotensor():
+        what = ("is nested" if x.is_nested else "is quantized" if x.is_quantized else
+                "is of zeros without memory" if x._is_zerotensor() else f"has layout {x.layout}")
+        raise DtypeError(f"{role} {what}; tuck takes dense tensors")
+    try:
+        is_there = x.numel() == 0 or x.data_ptr() != 0
+    except RuntimeError:  # within torch.func
+        is_there = False
+    if not is_there:
+        raise DeviceError(f"{role} has no memory of its own, or it has been freed: a {type(x).__name__} on {x.device}")
 
 
 def is_torch(x) -> bool:
-    return type(x).__module__.split(".", 1)[0] == "torch" and hasattr(x, "data_ptr")
+    return isinstance(x, getattr(sys.modules.get("torch"), "Tensor", ()))
