@@ -17,7 +17,8 @@ class tuck_coder final : public timed_coder {
       : timed_coder(request.raw_bytes, codec->max_frame_bytes(values_of(request), options)),
         codec_(std::move(codec)),
         options_(options),
-        how_{.max_blocks = way.blocks * static_cast<unsigned>(device_attribute(cudaDevAttrMultiProcessorCount))},
+        how_{.max_blocks = way.blocks * static_cast<unsigned>(device_attribute(cudaDevAttrMultiProcessorCount)),
+             .chunk_values = options.chunk_values},
         scratch_(codec_->scratch_bytes(values_of(request), options)),
         outcome_(sizeof(outcome)) {
     require(initialize(scratch_.scratch(), stream()));

@@ -7,6 +7,7 @@ import json
 from copy import copy
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from statistics import median
 
@@ -43,6 +44,8 @@ class Row:
     max_error: float | None = None
     threads: int | None = None
     cpu_level: str | None = None
+    blocks: int | None = None
+    chunk_bytes: int | None = None
 
     @property
     def key(self):
@@ -55,9 +58,12 @@ class Row:
 
     @property
     def way(self):
-        """How the host ran it, in words."""
-        return ", ".join([self.cpu_level] * (self.cpu_level is not None) +
-                         [f"{self.threads} thread{'s' * (self.threads != 1)}"] * (self.threads is not None))
+        """How the host or the device ran it, in words."""
+        words = [self.cpu_level,
+                 self.threads and f"{self.threads} thread{'s' * (self.threads != 1)}",
+                 self.blocks and f"{self.blocks} block{'s' * (self.blocks != 1)}",
+                 self.chunk_bytes and f"chunks of {human(self.chunk_bytes)}"]  # fmt: skip
+        return ", ".join(filter(None, words))
 
 
 def to_row(where, fields):
@@ -129,12 +135,13 @@ def read(path):
 
 
 def by_way(rows):
-    """The rows; where codecs ran on the host in several ways, their names say in which."""
-    ways = {r.way for r in rows if r.where == "host" and not r.peer and r.operation != "copy"}
-    if len(ways) < 2:
-        return rows
-    return [replace(r, codec=f"{r.codec} ({r.way})")
-            if r.where == "host" and not r.peer and r.operation != "copy" else r for r in rows]
+    """The rows; where codecs ran in several ways at one place, their names say in which."""
+    ways = defaultdict(set)
+    coded = [not r.peer and r.operation != "copy" for r in rows]
+    for r in compress(rows, coded):
+        ways[r.where].add(r.way)
+    return [replace(r, codec=f"{r.codec} ({r.way})") if is_coded and r.way and len(ways[r.where]) > 1 else r
+            for r, is_coded in zip(rows, coded)]
 
 
 class Results:

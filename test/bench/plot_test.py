@@ -196,14 +196,21 @@ class PlotTest(unittest.TestCase):
         self.assertIn("bf16, clustered", (self.out / "size-host.svg").read_text())
         self.assertEqual(self.plot_here(both, "--type", "u8")[0], 1)
 
-    def test_ways_of_the_host_are_codecs_of_their_own(self):
-        ways = small(codecs=("zvc",))
-        coded = [r for r in ways["rows"] if r["operation"] != "copy"]
-        ways["rows"] = [r | {"threads": threads, "cpu_level": "avx2"} for r in coded for threads in (1, 2)]
-        self.assertEqual(self.plot_here(ways, "--only", "size"), (0, ""))
-        svg = (self.out / "size-host.svg").read_text()
-        for text in ("zvc (avx2, 1 thread)", "zvc (avx2, 2 threads)"):
-            self.assertIn(text, svg.replace("</text>", " ").replace("\n", " "))
+    def test_ways_to_run_are_codecs_of_their_own(self):
+        found = {
+            "host": ([{"threads": 1, "cpu_level": "avx2"}, {"threads": 2, "cpu_level": "avx2"}],
+                     ("zvc (avx2, 1 thread)", "zvc (avx2, 2 threads)")),
+            "gpu": ([{}, {"blocks": 2}, {"blocks": 2, "chunk_bytes": 4096}],
+                    ("zvc", "zvc (2 blocks)", "zvc (2 blocks, chunks of 4 KiB)")),
+        }  # fmt: skip
+        for where, (fields, names) in found.items():
+            ways = small(where, codecs=("zvc",))
+            coded = [r for r in ways["rows"] if r["operation"] != "copy"]
+            ways["rows"] = [r | way for r in coded for way in fields]
+            self.assertEqual(self.plot_here(ways, "--only", "size"), (0, ""))
+            svg = (self.out / f"size-{where}.svg").read_text().replace("</text>", " ").replace("\n", " ")
+            for text in names:
+                self.assertIn(text + " ", svg)
 
     def test_a_file_of_gpu_check_has_its_sweep_and_the_peers(self):
         rows = small("gpu")["rows"]

@@ -15,18 +15,12 @@ using all_chains =
                      zvc_rle_huffman<f16>, delta_rle_bitpack<uint8_t>, delta_rle_bitpack<int32_t>,
                      delta_rle_bitpack<uint64_t>, chain<rle<uint8_t>, zvc<uint8_t>>,
                      chain<zvc<uint16_t>, rle<uint16_t>, huffman<uint16_t>>,
-                     chain<differences<float>, rle<uint32_t>, huffman<uint32_t>>,
-                     chain<zvc<float>, mine::masked, mine::halved>, chain<mine::masked, huffman<uint32_t>>>;
+                     chain<rows<float>, rle<float>, huffman<float>>, chain<zvc<float>, mine::masked, mine::halved>,
+                     chain<mine::masked, huffman<uint32_t>>>;
 using few_chains = ::testing::Types<zvc_huffman<double>, delta_rle_bitpack<int32_t>, chain<rle<uint8_t>, zvc<uint8_t>>,
                                     chain<zvc<float>, mine::masked, mine::halved>>;
 using chains = std::conditional_t<slow, few_chains, all_chains>;
 TYPED_TEST_SUITE(chain_block, chains, codec_names);
-
-template <class C> std::vector<std::byte> scalar_chunk(const std::vector<value_t<C>>& values) {
-  std::vector<std::byte> encoded(C{}.max_chunk_bytes(static_cast<uint32_t>(values.size())));
-  encoded.resize(C{}.encode_chunk(values, encoded));
-  return encoded;
-}
 
 TYPED_TEST(chain_block, encodes_to_the_scalar_codec_s_bytes) {
   using value = value_t<TypeParam>;
@@ -38,7 +32,7 @@ TYPED_TEST(chain_block, encodes_to_the_scalar_codec_s_bytes) {
         if (brief && count > 1000 && how == pattern::iid) continue;
         SCOPED_TRACE(std::to_string(count) + " values, " + std::to_string(sparsity));
         const auto values = sample<TypeParam>::tensor(count, sparsity, how, count);
-        if (scalar_chunk<TypeParam>(values).size() >= count * sizeof(value)) continue;  // a block declines it
+        if (TestFixture::encode(values).size() >= count * sizeof(value)) continue;  // a block declines it
         ++compared;
         for_schedules(2, [&] { ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)); });
         if (count > 1000 && sparsity != .6) continue;
@@ -57,7 +51,7 @@ TYPED_TEST(chain_block, decodes_with_the_scalar_codec_s_verdict) {
   for (int i = 0; i < (brief ? 100 : 600); ++i) {
     const uint64_t count = 1 + random() % (i % 8 == 0 ? tile_bytes / sizeof(value) : 600);
     const double sparsity = .3 + .2 * static_cast<double>(i % 4);
-    auto encoded = scalar_chunk<TypeParam>(sample<TypeParam>::tensor(count, sparsity, pattern::clustered, random()));
+    auto encoded = TestFixture::encode(sample<TypeParam>::tensor(count, sparsity, pattern::clustered, random()));
     if (encoded.empty()) encoded.resize(1 + random() % 64);  // it does not shrink
     for (uint64_t changes = random() % 4; changes-- > 0;) {
       const uint64_t at = random() % std::min<uint64_t>(encoded.size(), random() % 2 == 0 ? 24 : encoded.size());
@@ -79,7 +73,7 @@ TYPED_TEST(chain_block, restores_full_chunks_of_any_sparsity) {
   std::vector<std::vector<std::byte>> payloads;
   std::vector<uint32_t> counts;
   for (double sparsity = 0; sparsity < .5; sparsity += brief ? .09 : .015) {
-    auto encoded = scalar_chunk<TypeParam>(sample<TypeParam>::tensor(most, sparsity, pattern::iid, 3));
+    auto encoded = TestFixture::encode(sample<TypeParam>::tensor(most, sparsity, pattern::iid, 3));
     if (encoded.empty()) continue;  // it does not shrink
     payloads.push_back(std::move(encoded));
     counts.push_back(most);
@@ -112,7 +106,7 @@ TYPED_TEST(chain_forms, are_the_scalar_codec_s) {
     for (const uint32_t count : {100u, 1000u, most - 3, most})
       for (const bool sparse : {false, true}) {
         const auto values = values_for_form<value>(form, count, sparse);
-        auto encoded = scalar_chunk<TypeParam>(values);
+        auto encoded = TestFixture::encode(values);
         if (encoded.empty() || encoded.size() >= count * sizeof(value)) continue;  // a block declines it
         SCOPED_TRACE(std::to_string(form) + ", " + std::to_string(count) + " values");
         ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values));
@@ -150,7 +144,7 @@ TYPED_TEST(chain_zeros, have_the_scalar_codec_s_forms) {
     for (const double negative : {0., .001, .5, 1.})
       for (const double sparsity : {.2, .8, 1.}) {
         auto values = tensor_with_negative_zeros<value>(count, sparsity, negative, count);
-        auto encoded = scalar_chunk<TypeParam>(values);
+        auto encoded = TestFixture::encode(values);
         if (encoded.empty() || encoded.size() >= count * sizeof(value)) continue;  // a block declines it
         SCOPED_TRACE(std::to_string(count) + " values, " + std::to_string(negative));
         ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values));
@@ -178,7 +172,7 @@ TYPED_TEST(chain_zeros, decode_with_the_scalar_codec_s_verdict) {
   std::vector<uint32_t> counts;
   for (int i = 0; i < (brief ? 100 : 400); ++i) {
     const uint64_t count = 1 + random() % 600;
-    auto encoded = scalar_chunk<TypeParam>(tensor_with_negative_zeros<value>(count, .7, .5, random()));
+    auto encoded = TestFixture::encode(tensor_with_negative_zeros<value>(count, .7, .5, random()));
     if (encoded.empty()) continue;  // it does not shrink
     for (uint64_t changes = random() % 3; changes-- > 0;)
       encoded[random() % encoded.size()] ^= static_cast<std::byte>(1 << random() % 8);
@@ -278,7 +272,7 @@ TEST(own_stages, work_in_kernels) {
   const device_array<uint32_t> size(1);
   launch_on(stream, 1, 256, encode_chunk<own_chain, 256>, own_chain{}, static_cast<const float*>(in.data()), 4000u,
             out.data(), size.data());
-  const auto expected = scalar_chunk<own_chain>(values);
+  const auto expected = bare_chunk(own_chain{}, span<const float>(values));
   ASSERT_EQ(size.download(stream)[0], expected.size());
   ASSERT_EQ(out.download(expected.size(), stream), expected);
 }

@@ -66,9 +66,8 @@ TYPED_TEST(device_suite, many_small_chunks_under_every_schedule) {
   const auto values = sample<TypeParam>::tensor((brief ? 40 : 100) * 32 + 5, .6);
   for_schedules(8, [&] {
     device_queue queue;
-    for (const unsigned max_blocks : {0u, 3u})
-      ASSERT_NO_FATAL_FAILURE(
-          TestFixture::expect_same(queue, values, {.chunk_values = 32, .checksums = true}, {.max_blocks = max_blocks}));
+    for (const launch_options how : {launch_options{.chunk_values = 32}, launch_options{.max_blocks = 3}})
+      ASSERT_NO_FATAL_FAILURE(TestFixture::expect_same(queue, values, {.chunk_values = 32, .checksums = true}, how));
   });
 }
 
@@ -110,6 +109,58 @@ TYPED_TEST(device_suite, any_range_decodes_alone) {
                            [](auto a, auto b) { return bits_of(a) == bits_of(b); }))
         << first << ' ' << count;
   }
+}
+
+// Blocks without a chunk change nothing, nor do blocks with many.
+TEST(device, decode_launches_blocks_for_the_chunks_that_it_knows_of) {
+  const zvc<float> codec;
+  const uint64_t count = 32 * 512;
+  const auto values = sparse_tensor<float>(count, .6);
+  const auto frame = encoded(codec, values, {.chunk_values = 512});
+  const std::vector<float> middle(values.begin() + 100, values.begin() + 613);
+  device_queue queue;
+  const auto expect_blocks = [&]([[maybe_unused]] uint64_t blocks, const std::vector<float>& expected,
+                                 uint64_t first_value, const launch_options& how) {
+    std::vector<float> out(expected.size(), -1);
+#if defined(TUCK_CUDASIM)
+    cudasim::clear_counters();
+#endif
+    ASSERT_EQ(queue.decode(codec, frame, out, first_value, how).code, status::ok);
+    EXPECT_TRUE(same_bits(out, expected));
+#if defined(TUCK_CUDASIM)
+    int processors = 0, resident = 0;
+    check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, decode_kernel<zvc<float>, block_threads>,
+                                                        block_threads, 0));
+    const int most = how.chunk_values == 0 && blocks > 4 ? std::min(2, resident) : resident;
+    EXPECT_EQ(cudasim::snapshot().largest_grid, std::min<uint64_t>(blocks, static_cast<uint64_t>(most * processors)));
+#endif
+  };
+  expect_blocks(32, values, 0, {.chunk_values = 512});
+  expect_blocks(512, values, 0, {.chunk_values = 32});  // more than there are chunks
+  expect_blocks(1, values, 0, {.chunk_values = ~0u});
+  expect_blocks(32, values, 0, {});
+  expect_blocks(3, values, 0, {.max_blocks = 3, .chunk_values = 512});
+  expect_blocks(2, middle, 100, {.chunk_values = 512});
+  expect_blocks(1, middle, 100, {});
+
+  // With the header, the caller need not say it.
+  frame_header header;
+  ASSERT_EQ(inspect(frame, header), status::ok);
+  const device_array<std::byte> in(frame, queue.stream);
+  const device_array<float> out(count);
+#if defined(TUCK_CUDASIM)
+  cudasim::clear_counters();
+#endif
+  ASSERT_EQ(queue
+                .finish(decode(codec_list<zvc<float>>{}, header, in.all(), as_writable_bytes(out.all()),
+                               queue.scratch(), queue.written(), queue.stream))
+                .code,
+            status::ok);
+  EXPECT_TRUE(same_bits(out.download(queue.stream), values));
+#if defined(TUCK_CUDASIM)
+  EXPECT_GT(cudasim::snapshot().largest_grid, count * sizeof(float) / tile_bytes);
+#endif
 }
 
 TYPED_TEST(device_suite, encoded_bytes_is_exact_and_enough) {

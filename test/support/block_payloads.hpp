@@ -39,14 +39,14 @@ struct payload {
 };
 
 template <class C, int Threads>
-__global__ void decode_payloads(const payload* payloads, uint32_t number, const std::byte* encoded, value_t<C>* out,
-                                uint32_t slot, status* statuses) {
+__global__ void decode_payloads(C codec, const payload* payloads, uint32_t number, const std::byte* encoded,
+                                value_t<C>* out, uint32_t slot, status* statuses) {
   using decoder = block_decode<C, Threads>;
   using storage = typename decoder::TempStorage;
   TUCK_SHARED(storage, temp);
   for (uint32_t i = blockIdx.x; i < number; i += gridDim.x) {
     const payload p = payloads[i];
-    const status s = decoder(temp)(C{}, {encoded + p.begin, p.size}, p.count, out + uint64_t{i} * slot);
+    const status s = decoder(temp)(codec, {encoded + p.begin, p.size}, p.count, out + uint64_t{i} * slot);
     if (threadIdx.x == 0) statuses[i] = s;
     device::sync_block();
   }
@@ -55,21 +55,22 @@ __global__ void decode_payloads(const payload* payloads, uint32_t number, const 
 // Sanitizers see no blocks of more than 256 threads, which take them long and do the same.
 template <int Threads> constexpr bool tried = Threads <= 256 || !slow;
 
-// A fixture that compares the two.
+// A fixture that compares the two, of the codec of sample<C> unless a call has another.
 template <class C> class block_against_scalar : public ::testing::Test {
  protected:
   using T = value_t<C>;
   static constexpr uint32_t capacity = max_device_chunk_values<C>;
 
-  template <int Threads> static void expect_scalar_bytes(const std::vector<T>& values, const C& codec = {}) {
+  template <int Threads>
+  static void expect_scalar_bytes(const std::vector<T>& values, const C& codec = sample<C>::codec()) {
     if constexpr (tried<Threads>) expect_scalar_bytes_of<Threads>(values, codec);
   }
-  // Decodes all payloads in one launch; each has the scalar codec's status and its values, or zeros if it fails. The
-  // codec is C{}, so parameters of decoders are not tested here. device_queue (device.hpp) reads them from a frame.
+  // Decodes all payloads in one launch; each has the scalar codec's status and its values, or zeros if it fails.
   template <int Threads>
   static void expect_scalar_verdicts(const std::vector<std::vector<std::byte>>& encoded,
-                                     const std::vector<uint32_t>& counts, int& accepted) {
-    if constexpr (tried<Threads>) expect_scalar_verdicts_of<Threads>(encoded, counts, accepted);
+                                     const std::vector<uint32_t>& counts, int& accepted,
+                                     const C& codec = sample<C>::codec()) {
+    if constexpr (tried<Threads>) expect_scalar_verdicts_of<Threads>(encoded, counts, accepted, codec);
   }
   // The same for chunks of sparsity(round) with up to two wrong bits each, half of these in the first 12 bytes.
   template <class Sparsity>
@@ -94,7 +95,7 @@ template <class C> class block_against_scalar : public ::testing::Test {
     });
   }
 
-  static std::vector<std::byte> encode(const std::vector<T>& values, const C& codec = {}) {
+  static std::vector<std::byte> encode(const std::vector<T>& values, const C& codec = sample<C>::codec()) {
     std::vector<std::byte> encoded(codec.max_chunk_bytes(static_cast<uint32_t>(values.size())));
     encoded.resize(codec.encode_chunk(values, encoded));
     return encoded;
@@ -115,7 +116,7 @@ template <class C> class block_against_scalar : public ::testing::Test {
 
   template <int Threads>
   static void expect_scalar_verdicts_of(const std::vector<std::vector<std::byte>>& encoded,
-                                        const std::vector<uint32_t>& counts, int& accepted) {
+                                        const std::vector<uint32_t>& counts, int& accepted, const C& codec) {
     std::vector<payload> payloads;
     std::vector<std::byte> all;
     for (size_t i = 0; i < encoded.size(); ++i) {
@@ -130,7 +131,7 @@ template <class C> class block_against_scalar : public ::testing::Test {
     const device_array<std::byte> in(all, stream);
     const device_array<T> out(uint64_t{number} * slot);
     const device_array<status> statuses(number);
-    launch_on(stream, 2, Threads, decode_payloads<C, Threads>, static_cast<const payload*>(where.data()), number,
+    launch_on(stream, 2, Threads, decode_payloads<C, Threads>, codec, static_cast<const payload*>(where.data()), number,
               static_cast<const std::byte*>(in.data()), out.data(), slot, statuses.data());
     const auto got = statuses.download(stream);
     const auto got_values = out.download(stream);
@@ -138,7 +139,7 @@ template <class C> class block_against_scalar : public ::testing::Test {
       std::vector<T> expected(counts[i]);
       const size_t raw = counts[i] * sizeof(T);
       const status s = encoded[i].size() > raw   ? status::bad_payload
-                       : encoded[i].size() < raw ? C{}.decode_chunk(encoded[i], expected)
+                       : encoded[i].size() < raw ? codec.decode_chunk(encoded[i], expected)
                                                  : status::ok;
       if (encoded[i].size() == raw) std::memcpy(expected.data(), encoded[i].data(), raw);
       ASSERT_EQ(got[i], s) << "payload " << i << " of " << counts[i] << " values";

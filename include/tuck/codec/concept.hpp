@@ -88,11 +88,24 @@ enum class codec_id : uint16_t {
 
 /// Returns the name of a codec, as the program `tuck` takes it; "custom" or "unknown" for other ids.
 TUCK_HD constexpr const char* name(codec_id id) noexcept {
-  constexpr const char* names[] = {"none",    "zvc",     "rle",       "rle-zero", "quantize",
-                                   "deflate", "unknown", "delta",     "bitpack",  "quantize",
-                                   "huffman", "gaps",    "exponents", "steps",    "rows"};
-  if (id <= codec_id::rows) return names[static_cast<uint16_t>(id)];
-  return id >= codec_id::custom ? "custom" : "unknown";
+  switch (id) {  // an id without a name is a warning of the compiler
+    case codec_id::none: return "none";
+    case codec_id::zvc: return "zvc";
+    case codec_id::rle: return "rle";
+    case codec_id::rle_zero: return "rle-zero";
+    case codec_id::quantize:
+    case codec_id::quantize_codes: return "quantize";
+    case codec_id::deflate: return "deflate";
+    case codec_id::differences: return "delta";
+    case codec_id::bitpack: return "bitpack";
+    case codec_id::huffman: return "huffman";
+    case codec_id::gaps: return "gaps";
+    case codec_id::exponents: return "exponents";
+    case codec_id::steps: return "steps";
+    case codec_id::rows: return "rows";
+    case codec_id::custom: return "custom";
+  }
+  return id > codec_id::custom ? "custom" : "unknown";
 }
 
 /// One stage of a codec, as frame headers store it, without gaps between the fields. The codec defines what its

@@ -14,7 +14,7 @@ namespace tuck::inline TUCK_ABI {
 
 // The first_value of jobs that restore all values. It is known at compile time, which saves registers.
 struct known_zero {
-  __device__ constexpr operator uint64_t() const { return 0; }
+  TUCK_HD constexpr operator uint64_t() const { return 0; }
 };
 
 template <codec C, class First = uint64_t> struct decode_job {

@@ -49,15 +49,17 @@ uint64_t scratch_bytes(const any_codec<codec_list<Cs...>>& codec, uint64_t count
 
 namespace detail {
 
-// Launches `useful_blocks` blocks, at most as many as fit on the device, and at most how.max_blocks (0: no limit).
+// Launches `useful_blocks` blocks, at most as many as fit on the device, and at most how.max_blocks (0: no limit). If
+// `possible_blocks` are more, launches these instead, up to two on each multiprocessor.
 template <class Job>
 result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const launch_options& how,
-              cudaStream_t stream) noexcept {
+              cudaStream_t stream, uint64_t possible_blocks = 0) noexcept {
   int device = 0, processors = 0, resident = 0;
   cudaError_t e = cudaGetDevice(&device);
   if (e == cudaSuccess) e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
   if (e == cudaSuccess) e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, 0);
   if (e != cudaSuccess) return from_cuda(e);
+  useful_blocks = std::max(useful_blocks, std::min(possible_blocks, 2 * static_cast<uint64_t>(processors)));
   uint64_t blocks = std::max<uint64_t>(static_cast<uint64_t>(processors) * static_cast<uint64_t>(resident), 1);
   if (how.max_blocks != 0) blocks = std::min<uint64_t>(blocks, how.max_blocks);
   cudaLaunchConfig_t config{};
@@ -135,12 +137,15 @@ result decode(void (*kernel)(Job), Job job, const C& codec, const_bytes frame, s
   job.out_values = out.size();
   job.result = restored;
   job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
-  // Blocks have work if they decode values or verify the directory. The directory is the larger part if only few values
-  // are decoded.
-  constexpr uint64_t frame_bytes_a_block = 4 << 20;
-  const uint64_t useful =
-      std::max(ceil_div(out.size_bytes(), uint64_t{tile_bytes}), ceil_div(frame.size(), frame_bytes_a_block));
-  return launch(kernel, job, useful, how, stream);
+  // Blocks have work if they decode a chunk or verify the directory. The directory is the larger part if only few
+  // values are decoded. Chunks may be smaller than the host assumes, so it launches more blocks where those without a
+  // chunk cost no time: up to two on each multiprocessor, but none where a whole call has one chunk.
+  constexpr uint64_t frame_bytes_a_block = 4 << 20, bytes_of_small_chunk = 2 << 10;
+  const uint64_t chunk = how.chunk_values != 0 ? how.chunk_values : max_device_chunk_values<C>;
+  const uint64_t chunks = ceil_div(job.first_value % chunk + out.size(), chunk);
+  const bool may_be_small = how.chunk_values == 0 && chunks > 1;
+  return launch(kernel, job, std::max(chunks, ceil_div(frame.size(), frame_bytes_a_block)), how, stream,
+                may_be_small ? ceil_div(out.size_bytes(), bytes_of_small_chunk) : 0);
 }
 
 }  // namespace TUCK_ARCH
@@ -243,15 +248,15 @@ result decode(const C& codec, const_bytes frame, span<value_t<C>> out, scratch_s
 
 /// Decodes a frame whose codec is known only at run time. Uses the codec of `codecs` that can have written the frame.
 ///
-/// @param header  of the frame, from inspect. The host needs no other bytes of the frame
+/// @param header  of the frame, from inspect. The host needs no other bytes of the frame. Replaces how.chunk_values
 /// @param out     receives the values from `first_value` on, as many as fit. Its size is a multiple of the element
 ///                size, else invalid_argument
 /// @return what decode for a known codec returns. If no codec of the list can have written the frame: the error of
 ///         visit, and `out` does not change
 template <codec... Cs>
 result decode(codec_list<Cs...> codecs, const frame_header& header, const_bytes frame, bytes out, scratch_span scratch,
-              outcome* restored, cudaStream_t stream, uint64_t first_value = 0,
-              const launch_options& how = {}) noexcept {
+              outcome* restored, cudaStream_t stream, uint64_t first_value = 0, launch_options how = {}) noexcept {
+  how.chunk_values = header.chunk_values;
   result answer;
   const status found = tuck::visit(codecs, header, [&]<class C>(const C& codec) {
     using T = value_t<C>;

@@ -7,9 +7,13 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// Limits how much of the GPU a call uses.
+/// Says how a call uses the GPU. What the call writes does not depend on it.
 struct launch_options {
   unsigned max_blocks = 0;  ///< maximum number of blocks to launch; 0: as many as fit on the GPU
+  /// Values in a chunk of the frame that decode or decode_delta reads; 0: not known. These calls launch one block for
+  /// each chunk. If it is not known, they launch a block for each 16 KiB of values, or one for each 2 KiB up to two on
+  /// each multiprocessor. A wrong number only costs time. Encoders and batches ignore it
+  uint32_t chunk_values = 0;
 };
 
 inline constexpr uint64_t device_alignment = 16;  ///< bytes; of frames, scratch and outcomes on the device

@@ -6,7 +6,8 @@
 //   1  values   result[i] = v[i]
 //
 // The results are bit patterns of the same type as the values. A chunk has no row above its first one, so the results
-// of a chunk of at most N values are the values. Many rows in a chunk give the best ratios.
+// of a chunk of at most N values are the values. Many rows in a chunk give the best ratios. With N = 1, each value is
+// XORed with the value before it.
 //
 // Encoders count zeros among the results of both forms. They choose form 0 if it has at least n / 8 more, rounded down.
 //
@@ -32,10 +33,10 @@ template <element T> class rows {
   static constexpr uint32_t as_they_are = 1;   ///< form: the values
   static constexpr uint32_t forms = 2;         ///< number of forms
 
-  /// Constructs a transform for decoding. To encode, its row length is 1.
+  /// Constructs a transform for decoding. To encode, its row length is 1: the XOR with the value before.
   rows() = default;
   /// Constructs a transform for rows of this length.
-  /// @param length  in values; with 0, calls that encode return invalid_argument
+  /// @param length  in values; 1: the XOR with the value before; with 0, calls that encode return invalid_argument
   TUCK_HD constexpr explicit rows(uint32_t length) noexcept : length_(length) {}
   /// Returns the length of a row in values.
   TUCK_HD constexpr uint32_t length() const noexcept { return length_; }
