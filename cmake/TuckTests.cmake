@@ -58,6 +58,16 @@ if(TUCK_TESTS STREQUAL "quick")
   set(tuck_test_environment TUCK_BRIEF=1)
 endif()
 
+# tuck_one_unit(variable name source...): a file of this name that includes the sources, for compilers that CMake does
+# not give several files at once.
+function(tuck_one_unit variable name)
+  set(unit ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  list(TRANSFORM ARGN REPLACE "(.+)" "#include \"\\1\"\n" OUTPUT_VARIABLE lines)
+  list(JOIN lines "" lines)
+  file(CONFIGURE OUTPUT ${unit} CONTENT "${lines}")
+  set(${variable} ${unit} PARENT_SCOPE)
+endfunction()
+
 file(WRITE ${PROJECT_BINARY_DIR}/googletest-programs.txt "")
 
 # tuck_add_gtest(name [shards]): the tests of a program, as one process or several beside each other. Each says what

@@ -1,5 +1,5 @@
 // The masks of blocks beside those of a loop: their bits, the values at their ones, and the values that these restore.
-#include "support/device.hpp"
+#include "support/device_memory.hpp"
 #include "support/tensors.hpp"
 
 #include <tuck/codec/mask_block.cuh>

@@ -1,5 +1,5 @@
 // core/bit_lanes.cuh against plain C++: streams of bits that begin and end anywhere, tables by fields.
-#include "support/device.hpp"
+#include "support/device_memory.hpp"
 
 #include <tuck/core/bit_lanes.cuh>
 

@@ -1,6 +1,6 @@
 // Copies from global to shared memory in the background: by a thread (core/device.cuh), and by a block, of any size and
 // address, one after the other as frames use them.
-#include "support/device.hpp"
+#include "support/device_memory.hpp"
 
 #include <tuck/core/block_copy.cuh>
 

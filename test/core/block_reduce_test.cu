@@ -1,5 +1,5 @@
 // core/block_reduce.cuh: what each lane of each warp gets.
-#include "support/device.hpp"
+#include "support/device_memory.hpp"
 
 #include <tuck/core/block_reduce.cuh>
 

@@ -1,6 +1,6 @@
 // Each function of core/device.cuh against plain C++: bits, warps, blocks, vectors of 16 bytes, and what blocks tell
 // each other through memory.
-#include "support/device.hpp"
+#include "support/device_memory.hpp"
 
 #include <array>
 #include <bit>
@@ -104,7 +104,7 @@ struct most {
 struct sum {
   __device__ static uint32_t of(uint32_t a, uint32_t b) { return device::add_pair(a, b); }
 };
-struct non_zero {  // of a word that often has a half of zeros
+struct non_zero_halves {  // of a word that often has a half of zeros
   __device__ static uint32_t of(uint32_t a, uint32_t b) {
     return device::non_zero_pair(a & (b << 16 | (b & 0x8000u ? 0xffffu : 0)));
   }
@@ -122,7 +122,7 @@ TEST(device_functions, pairs_of_16_bits) {
   expect_pairs<least>([](int16_t a, int16_t b) { return std::min(a, b); });
   expect_pairs<most>([](int16_t a, int16_t b) { return std::max(a, b); });
   expect_pairs<sum>([](int16_t a, int16_t b) { return a + b; });
-  expect_everywhere<pairs<non_zero>>([](const auto& in, uint32_t i) {
+  expect_everywhere<pairs<non_zero_halves>>([](const auto& in, uint32_t i) {
     const uint32_t b = in[total + i], x = in[i] & (b << 16 | (b & 0x8000u ? 0xffffu : 0));
     return ((x & 0xffffu) != 0 ? 1u : 0) | (x >> 16 != 0 ? 0x10000u : 0);
   });

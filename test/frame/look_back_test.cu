@@ -1,6 +1,6 @@
 // Look-back over words that the host made and over words that other blocks publish; the wrap of the epoch; the state
 // that the blocks of a call share.
-#include "support/device.hpp"
+#include "support/device_memory.hpp"
 
 #include <tuck/frame/look_back.cuh>
 
