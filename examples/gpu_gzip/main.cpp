@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <csignal>
 #include <iostream>
 #include <new>
 
@@ -70,8 +69,7 @@ int complain(const std::string& reason) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Beyond a file size limit, writing then fails in words, instead of killing us over our temporary file.
-  std::signal(SIGXFSZ, SIG_IGN);
+  handle_ending_signals();
   CLI::App program("Compresses a file to gzip on the GPU, and back", "gpu_gzip");
   options wanted;
   add_options(program, wanted);

@@ -238,11 +238,12 @@ inline codec_choice choice_of(const std::string& codec, int mode, double bound) 
   if (lossy) choice.bound = {static_cast<bound_mode>(mode), bound, nullptr};
   return choice;
 }
-inline std::unique_ptr<tools::chosen_codec> codec_for(const codec_choice& choice, dtype type) {
+inline std::unique_ptr<tools::chosen_codec> codec_for(const codec_choice& choice, dtype type, bool is_boolean) {
   auto codec = tools::choose_codec(choice, type);
   if (codec == nullptr)
-    throw failure{static_cast<uint32_t>(status::unsupported_type),
-                  "codec '" + choice.name + "' takes " + tools::types_of(choice.name) + ", not " + name(type)};
+    throw failure{static_cast<uint32_t>(status::unsupported_type), "codec '" + choice.name + "' takes " +
+                                                                       tools::types_of(choice.name) + ", not " +
+                                                                       (is_boolean ? boolean : name(type))};
   return codec;
 }
 

@@ -68,7 +68,7 @@ tools::encode_options options_of(const std::string& path, const std::string& cod
     throw failure{static_cast<uint32_t>(status::unknown_codec), "codec '" + codec + "': " + e.what()};
   }
   const bool lossy = !options.codecs.lossy().empty();
-  if (lossy && mode < 0) refuse_without_bound(codec);
+  if (lossy && mode < 0) refuse_without_bound(std::string(options.codecs.lossy()));
   if (!lossy && mode >= 0) refuse(refusal::bound_unwanted, "codec '" + codec + "' is lossless and takes no bound");
   if (lossy) options.bound = {static_cast<bound_mode>(mode), bound, nullptr};
   return options;
@@ -102,7 +102,7 @@ std::vector<std::pair<std::string, std::string>> write_tensors(const nb::bytes& 
   }
   std::vector<std::pair<std::string, std::string>> left_out;
   for (const tools::named_tensor& t : tools::encode_tensors(options, options.out, header, values, bases).left_out)
-    left_out.emplace_back(t.name, options.codecs.why_none(t.type()));
+    left_out.emplace_back(t.name, options.codecs.why_none(t.type()) + (t.dtype == "BOOL" ? ", as booleans are" : ""));
   return left_out;
 }
 

@@ -5,9 +5,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 using namespace nanobind::literals;
@@ -67,7 +69,7 @@ uint64_t encode_delta(nb::handle tensor, nb::handle base, nb::handle out, encode
 void decode(nb::handle frame, nb::handle out, const std::string& as, nb::handle most_threads) {
   const unsigned threads = threads_of(most_threads);
   const array from(frame, "the frame"), to(out, "out", true);
-  const bytes values = room_for(header_of(from.all()), to, as);
+  const bytes values = room_for(from.all(), to, as);
   if (overlap(from.all(), values)) refuse(refusal::overlap, "out overlaps the frame");
   outcome done;
   {
@@ -86,7 +88,7 @@ void apply_delta(nb::handle delta, nb::handle base, const std::string& as_base, 
   if ((h.flags & flag_delta) == 0) check(status::not_a_delta);
   if (before.bytes() != h.value_count * size_of(h.type)) check(status::wrong_base);
   check_type(h, before, as_base, "the base");
-  const bytes values = room_for(h, to, as);
+  const bytes values = room_for(from.all(), to, as);
   if (!tuck::aligned(before.data(), size_of(h.type))) check(status::misaligned, "the base");
   if (overlap(from.all(), values) || (values.data() != before.data() && overlap(before.all(), values)))
     refuse(refusal::overlap, "out overlaps the delta, or a part of the base; it may be the base itself");
@@ -98,43 +100,35 @@ void apply_delta(nb::handle delta, nb::handle base, const std::string& as_base, 
   check(done);
 }
 
-// Type, shape, and whether it is in Fortran order: by the header of NumPy in the metadata of a frame. Without it, the
-// tensor has one dimension.
-nb::tuple tensor_of(const_bytes frame, const frame_header& h) {
-  std::vector<uint64_t> shape{h.value_count};
-  const char* type = name(h.type);
-  bool fortran = false;
-  const uint64_t end = sizeof(frame_header) + h.metadata_bytes;
-  if (h.metadata_bytes != 0 && end <= frame.size()) {
-    try {
-      const tools::npy_header npy = tools::parse_npy_header(frame.subspan(sizeof(frame_header), h.metadata_bytes), "");
-      if (npy.values == h.value_count && npy.element_bytes == 0) {
-        shape = npy.shape;
-        fortran = npy.fortran_order;
-        if (npy.is_boolean && h.type == dtype::u8) type = boolean;
-      }
-    } catch (const std::exception&) {  // other metadata than ours
-    }
-  }
-  nb::list sizes;
-  for (const uint64_t size : shape) sizes.append(size);
-  return nb::make_tuple(type, nb::tuple(sizes), fortran);
-}
+// Type, shape, and whether the values are in Fortran order.
 nb::tuple tensor_of_frame(nb::handle frame) {
   const array bytes(frame, "the frame");
-  return tensor_of(bytes.all(), header_of(bytes.all()));
+  const frame_header h = header_of(bytes.all());
+  const tools::npy_header tensor = tensor_of(bytes.all(), h);
+  nb::list sizes;
+  for (const uint64_t size : tensor.shape) sizes.append(size);
+  return nb::make_tuple(tensor.is_boolean ? boolean : name(h.type), nb::tuple(sizes), tensor.fortran_order);
+}
+// Whether the values are in Fortran order, for each call that has an array for them.
+bool is_fortran(nb::handle frame) {
+  const array bytes(frame, "the frame");
+  const frame_header h = header_of(bytes.all());
+  if (h.metadata_bytes == 0) return false;
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
+                              std::min<uint64_t>(bytes.bytes(), sizeof(frame_header) + h.metadata_bytes));
+  return text.find("True", sizeof(frame_header)) != text.npos && tensor_of(bytes.all(), h).fortran_order;
 }
 
 // What tuck.Info has, in its order; the bound as mode and value.
 nb::tuple info(nb::handle frame) {
   const array bytes(frame, "the frame");
   const frame_header h = header_of(bytes.all());
-  const nb::tuple tensor = tensor_of(bytes.all(), h);
+  const nb::tuple tensor = tensor_of_frame(frame);
   nb::object bound = nb::none();
   if (const auto of = tools::bound_of(h.stages)) bound = nb::make_tuple(static_cast<int>(of->mode), of->requested);
   return nb::make_tuple(tensor[0], tensor[1], tools::stage_names(h.stages), bound, h.value_count,
                         h.value_count * size_of(h.type), h.frame_bytes, h.chunk_values, (h.flags & flag_delta) != 0,
-                        (h.flags & flag_checksums) != 0);
+                        (h.flags & flag_checksums) != 0, tensor[2]);
 }
 
 // Pointer, shape, strides in bytes, type and bytes of a value of what DLPack gives, wherever it is.
@@ -214,6 +208,7 @@ NB_MODULE(_tuck, m) {
   m.def("apply_delta", &apply_delta, "delta"_a, "base"_a, "base_type"_a, "out"_a, "as_type"_a, "threads"_a.none());
   m.def("info", &info, "frame"_a);
   m.def("tensor_of", &tensor_of_frame, "frame"_a);
+  m.def("is_fortran", &is_fortran, "frame"_a);
   m.def("dlpack_on_device", &dlpack_on_device, "capsule"_a);
   m.def("codecs", &codecs);
   m.def("digest", &digest_array, "tensor"_a);

@@ -31,12 +31,13 @@ struct encode_settings {
 
   // Without a name: the codec of deltas.
   std::string name_of(dtype type) const { return codec.empty() ? tools::delta_codec(type) : codec; }
-  const std::shared_ptr<tools::chosen_codec>& codec_of(dtype type, const std::vector<uint64_t>& shape) {
+  const std::shared_ptr<tools::chosen_codec>& codec_of(dtype type, const std::vector<uint64_t>& shape,
+                                                       bool is_boolean) {
     auto& chosen = codecs[static_cast<size_t>(type)];
     if (chosen == nullptr || (codec == tools::codec_with_rows && (last_type != type || last_shape != shape))) {
       codec_choice choice = choice_of(name_of(type), mode, bound);
       choice.row = tools::row_length(shape);
-      chosen = codec_for(choice, type);
+      chosen = codec_for(choice, type, is_boolean);
     }
     return chosen;
   }
@@ -62,7 +63,7 @@ struct plan {
 
   plan(dtype of, const std::vector<uint64_t>& shape, bool is_boolean, encode_settings& how, bool is_delta) : type(of) {
     for (const uint64_t size : shape) count *= size;
-    codec = how.codec_of(type, shape);
+    codec = how.codec_of(type, shape, is_boolean);
     metadata = how.prelude_of(type, shape, is_boolean);
     options.checksums = how.checksums;
     options.metadata = {reinterpret_cast<const std::byte*>(metadata.data()), metadata.size()};
@@ -88,6 +89,22 @@ inline frame_header header_of(const_bytes frame) {
   return h;
 }
 
+// What the metadata of a frame says of the tensor, as NumPy's header. Without it, the tensor has one dimension.
+inline tools::npy_header tensor_of(const_bytes frame, const frame_header& h) {
+  const uint64_t end = sizeof(frame_header) + h.metadata_bytes;
+  if (h.metadata_bytes != 0 && end <= frame.size()) {
+    try {
+      tools::npy_header npy = tools::parse_npy_header(frame.subspan(sizeof(frame_header), h.metadata_bytes), "");
+      npy.is_boolean = npy.is_boolean && h.type == dtype::u8;
+      if (npy.values == h.value_count && npy.element_bytes == 0) return npy;
+    } catch (const std::exception&) {  // other metadata than ours
+    }
+  }
+  tools::npy_header npy;
+  npy.shape = {h.value_count};
+  return npy;
+}
+
 // Checks the type of an array for the values of a frame. Integers stand for types that NumPy does not have. `as`: as of
 // array::type.
 inline void check_type(const frame_header& h, const array& x, const std::string& as, const std::string& role) {
@@ -98,9 +115,12 @@ inline void check_type(const frame_header& h, const array& x, const std::string&
                 role + " has dtype " + (as.empty() ? x.type_text() : as) + ", the frame " + name(h.type)};
 }
 // Checks the array for the values of a frame.
-inline bytes room_for(const frame_header& h, const array& out, const std::string& as) {
+inline bytes room_for(const_bytes frame, const array& out, const std::string& as) {
+  const frame_header h = header_of(frame);
   const uint64_t size = h.value_count * size_of(h.type);
   check_type(h, out, as, "out");
+  if (h.type == dtype::u8 && out.is_boolean(as) && !tensor_of(frame, h).is_boolean)
+    refuse(refusal::unknown_type, "out has dtype bool, the frame u8; a view of out as uint8 takes its values");
   if (out.bytes() != size)
     refuse(refusal::wrong_size,
            "out has " + std::to_string(out.bytes()) + " bytes; the tensor has " + std::to_string(size));

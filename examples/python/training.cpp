@@ -162,7 +162,7 @@ job* decode_job(nb::handle frame, nb::handle out, const std::string& as) {
   auto made = std::make_unique<job>();
   made->from = std::make_unique<array>(frame, "the frame");
   made->to = std::make_unique<array>(out, "out", true);
-  const bytes values = room_for(header_of(made->from->all()), *made->to, as);
+  const bytes values = room_for(made->from->all(), *made->to, as);
   if (overlap(made->from->all(), values)) refuse(refusal::overlap, "out overlaps the frame");
   made->bytes = values.size();
   made->work = [from = made->from->all(), values](job&) {

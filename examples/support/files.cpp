@@ -107,7 +107,9 @@ void inherit(int descriptor, const struct stat& old) {
   if (::fchmod(descriptor, old.st_mode & 0777) != 0) errno = 0;
 }
 
-// The temporary file under way: where the program is told to end, it goes first. One at a time, as the program has it.
+// The temporary file under way, of a program with handle_ending_signals: where it is told to end, the file goes first.
+// One at a time, as programs have it.
+bool handles_signals = false;
 char abandoned[4096];
 
 extern "C" void unlink_and_end(int signal) {
@@ -119,10 +121,7 @@ extern "C" void unlink_and_end(int signal) {
 constexpr int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
 
 void unlink_when_ended(const std::string& path) {
-  if (path.size() >= sizeof abandoned) return;
-  std::memcpy(abandoned, path.c_str(), path.size() + 1);
-  for (const int signal : ending_signals)
-    if (std::signal(signal, unlink_and_end) == SIG_IGN) std::signal(signal, SIG_IGN);
+  if (handles_signals && path.size() < sizeof abandoned) std::memcpy(abandoned, path.c_str(), path.size() + 1);
 }
 
 // Puts those signals off while it lives.
@@ -199,6 +198,13 @@ bool same_file(const std::string& a, const std::string& b) noexcept {
   return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
+void handle_ending_signals() {
+  handles_signals = true;
+  for (const int signal : ending_signals)
+    if (std::signal(signal, unlink_and_end) == SIG_IGN) std::signal(signal, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
 output_file::output_file(std::string path) : path_(std::move(path)) {
   if (path_ == standard_stream) {
     path_ = "standard output";
@@ -228,7 +234,7 @@ output_file::~output_file() {
   if (descriptor_ >= 0) ::close(descriptor_);
   if (temporary_.empty()) return;
   ::unlink(temporary_.c_str());
-  abandoned[0] = '\0';
+  unlink_when_ended({});
 }
 
 void output_file::open_temporary() {
@@ -266,7 +272,7 @@ void output_file::commit() {
   if (temporary_.empty()) return;
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
   temporary_.clear();
-  abandoned[0] = '\0';
+  unlink_when_ended({});
 }
 
 }  // namespace tuck::tools

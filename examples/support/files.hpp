@@ -82,6 +82,10 @@ std::string shown_input(const std::string& path);
 // Do both names lead to one existing file?
 bool same_file(const std::string& a, const std::string& b) noexcept;
 
+// For programs, before the first output: signals that end the process remove the temporary file first, and a limit of
+// file sizes is an error instead of a signal. Without it no handler changes, as a library's caller expects.
+void handle_ending_signals();
+
 // A file being written. Bytes go to a temporary beside the target, which commit() renames over it; without
 // commit() the temporary goes and the target stays as it was. A target that exists keeps its mode, and its
 // owner where that is allowed; a new one gets what umask leaves. Symbolic links are followed. Devices, pipes,

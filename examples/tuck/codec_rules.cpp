@@ -16,7 +16,8 @@ dtype rule_type(std::string_view text) {
     if (c != '_') wanted += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   for (uint8_t t = 1; size_of(dtype{t}) != 0; ++t)
     if (wanted == name(dtype{t})) return dtype{t};
-  throw usage_error("unknown type '" + std::string(text) + "'; there are " + types_of("zvc") + " and *");
+  throw usage_error("unknown type '" + std::string(text) + "'; " +
+                    (wanted == "bool" ? "booleans are u8" : "there are " + types_of("zvc") + " and *"));
 }
 
 void check_codec(std::string_view codec) {

@@ -192,9 +192,7 @@ void encode_folder(const encode_options& options) {
     throw usage_error("--base and --as are not for a folder of .npy files");
   const std::vector<std::filesystem::path> paths = npy_files(options.in, true);
   if (options.out != standard_stream && !options.out.ends_with(".safetensors"))
-    throw file_error(options.out,
-                     "a folder becomes a safetensors file, whose name must end in .safetensors; a .tuck "
-                     "file has one array");
+    throw file_error(options.out, "a folder becomes a safetensors file, whose name must end in .safetensors");
   check_output(options.in, true, options.out);
   std::vector<npy_file> arrays;
   std::vector<named_tensor> tensors;
@@ -204,7 +202,9 @@ void encode_folder(const encode_options& options) {
     const npy_header& h = arrays.back().header;
     const std::string file = path.lexically_relative(options.in), name = file.substr(0, file.rfind('.'));
     if (!h.opaque.empty() || h.fortran_order)
-      throw file_error(path.native(), "safetensors files have no " + (h.opaque.empty() ? "Fortran order" : h.opaque));
+      throw file_error(path.native(),
+                       "safetensors files have no " +
+                           (h.opaque.empty() ? "Fortran order; save numpy.ascontiguousarray(x)" : h.opaque));
     tensors.push_back({.name = name, .dtype = h.is_boolean ? "BOOL" : file_type_of(h.type), .shape = h.shape});
     tensors.back().end = arrays.back().data().size();
     by_name.emplace(name, arrays.back().data());

@@ -194,7 +194,7 @@ void add_encode(CLI::App& program, encode_options& options) {
   app.add_option_function<std::string>("-c,--codec", set_codec, "Codec: " + CLI::detail::join(codec_names(), ", "))
       ->default_str("zvc")
       ->type_name("NAME");
-  add_base(app, options.base, "Encode a delta against this array, of the same type and shape");
+  add_base(app, options.base, "Encode a delta against this array, of the same type and shape; not of a folder");
   add_error_bound(app, options);
   add_row(app, options);
   add_machine(app, options.on, options.threads);
@@ -326,10 +326,8 @@ int flush_output(int error_code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // If a file reaches the size limit, writing then fails with an error instead of a signal, and the temporary file is
-  // removed. The same holds for a pipe that nobody reads any more.
-  std::signal(SIGXFSZ, SIG_IGN);
-  std::signal(SIGPIPE, SIG_IGN);
+  handle_ending_signals();
+  std::signal(SIGPIPE, SIG_IGN);  // to write to a pipe that nobody reads any more is an error, too
   CLI::App program("Compresses arrays: .npy and safetensors files to tuck frames and back", "tuck");
   program.set_version_flag("--version", version_text(), "Print the version and exit");
   program.require_subcommand(1);

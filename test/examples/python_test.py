@@ -37,7 +37,7 @@ class Arrays(unittest.TestCase):
                 short = {"float": "f", "uint": "u", "int": "i", "bool": "u8"}[name.rstrip("0123456789")]
                 short += name.lstrip("floatuinb")
                 if short not in codec.dtypes:
-                    with self.assertRaisesRegex(tuck.DtypeError, short):
+                    with self.assertRaisesRegex(tuck.DtypeError, "not " + (name if name == "bool" else short)):
                         tuck.encode(x, codec.name, bound=bound)
                     continue
                 y = tuck.decode(tuck.encode(x, codec.name, bound=bound))
@@ -95,6 +95,9 @@ class Arrays(unittest.TestCase):
         restored = tuck.decode_batch(tuck.encode_batch(tensors))
         for name, x in tensors.items():
             self.assertTrue((restored[name] == x).all())
+        out = [np.zeros_like(x) for x in tensors.values()]
+        self.assertIs(tuck.decode_batch(tuck.encode_batch(list(tensors.values())), out=out)[1], out[1])
+        self.assertTrue((out[0] == tensors["a"]).all())
         self.assertTrue((tuck.decode_batch(tuck.encode_batch([tensors["a"]]))[0] == tensors["a"]).all())
 
 
@@ -231,6 +234,10 @@ class Errors(unittest.TestCase):
                 (tuck.UnknownCodecError, "save of a dict", lambda: tuck.encode(x, "f32=zvc")),
                 (tuck.BoundError, r"tuck.absolute\(v\), tuck.range_relative\(v\) or tuck.pointwise\(v\)",
                  lambda: tuck.encode(x, "quantize")),
+                (tuck.BoundError, "^a bound is positive and finite, not nan", lambda: tuck.pointwise(float("nan"))),
+                (tuck.DtypeError, "^out has dtype bool, the frame u8",
+                 lambda: tuck.decode(tuck.encode(np.array([2], np.uint8)), out=np.zeros(1, bool))),
+                (TypeError, "^x: .* not list", lambda: tuck.save("a.safetensors", [x])),
         ]:
             with self.assertRaisesRegex(error, text):
                 call()
@@ -415,7 +422,7 @@ class Files(unittest.TestCase):
     def test_codecs_by_type(self):
         path = self.folder / "m.tuck"
         left = tuck.save(path, self.tensors, "f32=quantize,i16=rle", bound=tuck.absolute(0.5))
-        self.assertEqual(left, {"bits": "no codec for u8", "scalar": "no codec for f64", "none": "no codec for f16",
+        self.assertEqual(left, {"bits": "no codec for u8, as booleans are", "scalar": "no codec for f64", "none": "no codec for f16",
                                 "noise": "no codec for u8"})
         seen = tuck.load(path)
         self.assertLessEqual(np.abs(seen["a"] - self.tensors["a"]).max(), 0.5)
@@ -494,6 +501,45 @@ class Files(unittest.TestCase):
                 (tuck.BoundError, lambda: tuck.save(many, new, base=new, bound=tuck.absolute(1)))]:
             with self.assertRaises(error):
                 call()
+
+
+    def test_fortran_order(self):
+        x = sparse((30, 40))
+        base, new = np.asfortranarray(x), np.asfortranarray(x + (x > 40))
+        np.save(self.folder / "base.npy", base)
+        np.save(self.folder / "new.npy", new)
+        self.run_program("encode", "new.npy", "new.tuck")
+        self.run_program("encode", "--base", "base.npy", "new.npy", "delta.tuck")
+        frame, delta = (np.fromfile(self.folder / name, np.uint8) for name in ("new.tuck", "delta.tuck"))
+        self.assertTrue(tuck.info(frame).fortran_order)
+        self.assertFalse(tuck.info(tuck.encode(x)).fortran_order)
+        out = np.empty(x.shape, x.dtype, "F")
+        for seen in (tuck.decode(frame), tuck.decode(frame, out=out), tuck.load(self.folder / "new.tuck"),
+                     tuck.load(self.folder / "delta.tuck", base=base), tuck.apply_delta(delta, base),
+                     tuck.apply_delta(delta, base, out=out), tuck.apply_delta(delta, base.copy("F"))):
+            self.assertTrue((seen == new).all() and seen.flags.f_contiguous)
+        wrong = [lambda: tuck.decode(frame, out=x.copy()), lambda: tuck.decode(frame, out=x.ravel()),
+                 lambda: tuck.apply_delta(delta, x), lambda: tuck.apply_delta(delta, base, out=x.copy()),
+                 lambda: tuck.load(self.folder / "delta.tuck", base=x)]
+        if torch is not None:
+            out = torch.empty(40, 30).t()
+            self.assertEqual(tuck.decode(frame, out=out).tolist(), new.tolist())
+            self.assertEqual(tuck.apply_delta(delta, torch.from_numpy(base)).tolist(), new.tolist())
+            wrong.append(lambda: tuck.decode(frame, out=torch.empty(30, 40)))
+        for call in wrong:
+            with self.assertRaisesRegex(tuck.ContiguityError, "in Fortran order, and (out|the base) is not"):
+                call()
+
+    def test_handlers_of_signals_stay(self):
+        path = self.folder / "x.tuck"
+        code = ("import os, signal, sys, tuck, numpy\n"
+                "signal.signal(signal.SIGTERM, lambda *_: print('handled', flush=True))\n"
+                "tuck.save(sys.argv[1], numpy.zeros(9))\n"
+                "os.kill(os.getpid(), signal.SIGTERM)\n"
+                "try: os.kill(os.getpid(), signal.SIGINT)\n"
+                "except KeyboardInterrupt: print('interrupted')\n")
+        ran = subprocess.run([sys.executable, "-c", code, path], stdout=subprocess.PIPE, check=True)
+        self.assertEqual(ran.stdout.split(), [b"handled", b"interrupted"])
 
 
 @unittest.skipIf(torch is None, "there is no PyTorch")

@@ -71,6 +71,7 @@ class Info(NamedTuple):
     chunk_values: int
     is_delta: bool
     has_checksums: bool
+    fortran_order: bool  # whether the values are stored in Fortran order, as the program does for such arrays
 
 
 _OF_DELTAS = object()  # the codec that the library takes for deltas of the type
@@ -78,19 +79,26 @@ _NATIVE = "?bBhHiIlLqQefd"  # NumPy's characters for what the extension takes
 _ML_DTYPES = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
 
+def _bound(mode: int, value: float) -> Bound:
+    if not 0 < float(value) < float("inf"):
+        raise BoundError(f"a bound is positive and finite, not {value!r}")
+    return Bound(mode, float(value))
+
+
 def absolute(value: float) -> Bound:
-    """Bounds |x - x'| by `value`, for each finite value x that is restored as x'."""
-    return Bound(0, float(value))
+    """Bounds |x - x'| by `value`, for each finite value x that is restored as x'. A bound is positive and finite, else
+    BoundError."""
+    return _bound(0, value)
 
 
 def range_relative(value: float) -> Bound:
     """Bounds |x - x'| by `value` times (highest - lowest), over the finite values of the tensor."""
-    return Bound(1, float(value))
+    return _bound(1, value)
 
 
 def pointwise(value: float) -> Bound:
     """Bounds |x - x'| by `value` times |x|."""
-    return Bound(2, float(value))
+    return _bound(2, value)
 
 
 def _mode(bound):
@@ -181,6 +189,21 @@ def _out(out, role="out") -> Tuple[Any, str]:
     """What the extension takes for an array of values, and the name of its type, or ""."""
     room, dtype = _array(out, role)
     return room, dtype or ""
+
+
+def _in_order_of(frame, x, role):
+    """x, or for a frame in Fortran order its transpose, whose memory has the order of the frame."""
+    if not _tuck.is_fortran(frame):
+        return x
+    if is_torch(x):
+        x = x.detach().permute(*range(x.dim())[::-1])
+        is_right = x.dim() > 1 and x.is_contiguous()
+    else:
+        x = np.asarray(x).T
+        is_right = x.ndim > 1 and x.flags.c_contiguous
+    if not is_right:
+        raise ContiguityError(f"the frame is in Fortran order, and {role} is not")
+    return x
 
 
 def _torch():
@@ -338,7 +361,7 @@ def decode(frame, *, out=None, threads=1, stream=None, check=False):
     _refuse_stream(stream)
     from_, _ = _array(_as_array(frame), "the frame")
     if out is not None:
-        room = _out(out)
+        room = _out(_in_order_of(from_, out, "out"))
         try:
             _tuck.decode(from_, *room, threads)
         finally:  # the values before the damage may have been written
@@ -371,12 +394,12 @@ def apply_delta(delta: Union[Array, Bytes, DeviceFrame], base: T, *, out: Option
         return device.decode([delta], check, stream, [base], [out])[0]
     _refuse_stream(stream)
     from_, _ = _array(_as_array(delta), "the delta")
-    before = _out(base, "the base")
+    before = _out(_in_order_of(from_, base, "the base"), "the base")
     made: Any = out
     if out is None:
         like: Any = base
         made = _torch().empty_like(like, device="cpu") if is_torch(like) else np.empty_like(like)
-    _tuck.apply_delta(from_, *before, *_out(made), threads)
+    _tuck.apply_delta(from_, *before, *_out(_in_order_of(from_, made, "out")), threads)
     _count_write(made)
     return made
 
@@ -430,16 +453,20 @@ def encode_batch(tensors, codec="zvc", *, bound=None, threads=1, checksums=False
 
 @overload
 def decode_batch(  # type: ignore[overload-overlap]
-        frames: Mapping[Key, Any], *, threads: int = 1, stream: Any = None, check: bool = False) -> Dict[Key, Any]: ...
+        frames: Mapping[Key, Any], *, out: Optional[Mapping[Key, Any]] = None, threads: int = 1, stream: Any = None,
+        check: bool = False) -> Dict[Key, Any]: ...
 @overload
-def decode_batch(frames: Iterable[Any], *, threads: int = 1, stream: Any = None, check: bool = False) -> List[Any]: ...
-def decode_batch(frames, *, threads=1, stream=None, check=False):
+def decode_batch(frames: Iterable[Any], *, out: Optional[Iterable[Any]] = None, threads: int = 1, stream: Any = None,
+                 check: bool = False) -> List[Any]: ...
+def decode_batch(frames, *, out=None, threads=1, stream=None, check=False):
     """Decodes each frame of a list or dict, as decode does. With `check` a batch on a GPU waits once.
+
+    out  None, or list or dict of arrays for the values
 
     Returns the tensors in a list, or in a dict with the same keys. Raises what decode raises, with the key or index of
     the frame."""
-    return _batch(lambda frame: decode(frame, threads=threads, stream=stream),
-                  lambda keys, all: device.decode(all, check, stream, keys=keys), frames=frames)
+    return _batch(lambda frame, to: decode(frame, out=to, threads=threads, stream=stream),
+                  lambda keys, all, to: device.decode(all, check, stream, outs=to, keys=keys), frames=frames, out=out)
 
 
 @overload
@@ -555,6 +582,8 @@ def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: Optional[str] 
     if codec is not None:
         _check_name(codec, "codec", "zvc")
     if not is_dict:
+        if isinstance(x, (list, tuple)) or hasattr(x, "state_dict"):
+            raise TypeError(f"x: pass an array, or a dict of arrays by name, not {type(x).__name__}")
         if not name.endswith(b".tuck"):
             raise TuckError(f"{shown}: the name of a file of one tensor must end in .tuck; for one in .safetensors pass "
                             "a dict of tensors by name")
@@ -611,7 +640,8 @@ def load(path: Path, *, names: Union[str, Iterable[str], None] = None, base: Any
         if base is None:
             return decode(like, threads=threads)
         made, room, dtype = _new_tensor(frame, like)
-        _tuck.apply_delta(frame, *_out(base, "the base"), room, dtype, threads)
+        before = _out(_in_order_of(frame, base, "the base"), "the base")
+        _tuck.apply_delta(frame, *before, room, dtype, threads)
         return made
     place = {name: i for i, name in enumerate(file.names)}
     wanted = set(place)

@@ -373,9 +373,9 @@ def decode(frames, check, stream, bases: Any = None, outs=None, keys=None) -> li
             if out is None:
                 out = _new(shape, dtype, like, on)
             values = _place(out, "out", is_written=True, stream=on.handle)
-            if _in_frame(values.dtype) != _in_frame(frame.dtype) and not (
-                    frame.dtype in AS_INTEGERS and values.dtype[0] in "ui"
-                    and _BYTES[values.dtype] == _BYTES[frame.dtype]):
+            stands_for = (frame.dtype in AS_INTEGERS and values.dtype[0] in "ui"
+                          and _BYTES[values.dtype] == _BYTES[frame.dtype])
+            if not stands_for and frame.dtype not in (values.dtype, {"u8": "bool"}.get(values.dtype)):
                 raise DtypeError(f"out has dtype {values.dtype}, the frame {frame.dtype}")
             size = prod(frame.shape) * _BYTES[frame.dtype]
             if is_delta and like.bytes != size:
