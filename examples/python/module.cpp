@@ -175,12 +175,12 @@ NB_MODULE(_tuck, m) {
           std::rethrow_exception(thrown);
         } catch (const failure& f) {
           if (f.code == type_error) {
-            PyErr_SetString(PyExc_TypeError, f.text.c_str());
+            PyErr_SetString(PyExc_TypeError, tools::printable(f.text).c_str());
             return;
           }
           const nb::object key = nb::int_(f.code);
           PyObject* type = error_classes != nullptr ? PyDict_GetItem(error_classes, key.ptr()) : nullptr;
-          PyErr_SetString(type != nullptr ? type : PyExc_ValueError, f.text.c_str());
+          PyErr_SetString(type != nullptr ? type : PyExc_ValueError, tools::printable(f.text).c_str());
         } catch (const tools::file_error& e) {
           if (e.error_number() == 0)
             PyErr_SetString(PyExc_OSError, e.what());

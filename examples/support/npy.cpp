@@ -331,7 +331,9 @@ std::vector<std::filesystem::path> npy_files(const std::string& directory, bool 
   for (std::filesystem::recursive_directory_iterator entry(directory, error), end; !error && entry != end;
        entry.increment(error)) {
     if (!deep) entry.disable_recursion_pending();
-    if (entry->path().extension() == ".npy" && !entry->is_directory(none)) files.push_back(entry->path());
+    if (entry->path().extension() != ".npy" || entry->is_directory(none)) continue;
+    if (entry->is_fifo(none)) throw file_error(entry->path().native(), "not a regular file");
+    files.push_back(entry->path());
   }
   if (error) throw file_error(directory, error.message());
   if (files.empty()) throw file_error(directory, "there are no .npy files");

@@ -258,9 +258,9 @@ bool compare_safetensors(const compare_options& options, input reference, input 
   if (options.as != dtype::none) throw usage_error("--as is for .npy files; safetensors files store their types");
   const safetensors_file a = parse_safetensors(std::move(reference.content), reference.path);
   const safetensors_file b = parse_safetensors(std::move(other.content), other.path);
-  const bool a_has_frames = a.header.metadata.contains(original_header);
-  if (a_has_frames != b.header.metadata.contains(original_header))
-    throw file_error(a_has_frames ? reference.path : other.path, "its tensors are frames; decode it first");
+  for (const auto& [file, path] : {std::pair(&a, &reference.path), std::pair(&b, &other.path)})
+    if (file->header.metadata.contains(original_header))
+      throw file_error(*path, "its tensors are frames; decode it first");
   const std::vector<const_bytes> in_other =
       values_in(b, other.path, a.header.tensors, reference.path, "the compared file");
   std::vector<compared_tensor> tensors;

@@ -357,6 +357,7 @@ TEST_F(CompareSafetensors, folders_and_frames_are_decoded_first) {
   expect_ok({"encode", reference, frames});
   EXPECT_EQ(not_compared({"compare", reference, frames}, frames), "its tensors are frames; decode it first");
   EXPECT_EQ(not_compared({"compare", frames, reference}, frames), "its tensors are frames; decode it first");
+  EXPECT_EQ(not_compared({"compare", frames, frames}, frames), "its tensors are frames; decode it first");
 }
 
 TEST_F(Compare, usage_errors) {

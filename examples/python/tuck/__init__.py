@@ -110,7 +110,7 @@ def _mode(bound):
 
 
 def _check_name(value, role, example):
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value.isprintable() or not value:
         raise TypeError(f"{role}: pass a name, such as {example!r}, not {value!r}")
 
 
@@ -202,7 +202,7 @@ def _in_order_of(frame, x, role):
         x = np.asarray(x).T
         is_right = x.ndim > 1 and x.flags.c_contiguous
     if not is_right:
-        raise ContiguityError(f"the frame is in Fortran order, and {role} is not")
+        raise ContiguityError(f"the frame is in Fortran order; {role} must be, too, and have two or more dimensions")
     return x
 
 
@@ -646,7 +646,7 @@ def load(path: Path, *, names: Union[str, Iterable[str], None] = None, base: Any
     place = {name: i for i, name in enumerate(file.names)}
     wanted = set(place)
     if names is not None:
-        if not isinstance(names, Iterable):
+        if not isinstance(names, Iterable) or isinstance(names, bytes):
             raise TypeError(f"names: pass a list of names, not {names!r}")
         wanted = {names} if isinstance(names, str) else set(names)
         for name in wanted - place.keys():
