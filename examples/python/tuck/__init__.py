@@ -97,7 +97,8 @@ def range_relative(value: float) -> Bound:
 
 
 def pointwise(value: float) -> Bound:
-    """Bounds |x - x'| by `value` times |x|."""
+    """Bounds |x - x'| by `value` times |x|. With each kind of bound, infinities and NaN are restored exactly; -0.0 may
+    become 0.0."""
     return _bound(2, value)
 
 
@@ -383,13 +384,14 @@ def apply_delta(delta: Union[Array, Bytes, DeviceFrame], base: T, *, out: Option
     """Restores the tensor that encode_delta has encoded.
 
     delta   frame, as for decode; a DeviceFrame on a GPU, where the base is too
-    base    the base of the delta, bit for bit; WrongBaseError if it is another, and nothing is written
+    base    the base of the delta, bit for bit; WrongBaseError if it is another
     out     None, or array for the values, which may be `base` itself
     stream  for a DeviceFrame, on whose stream the call is asynchronous, as for encode
     check   for a DeviceFrame: whether to wait for the stream and to raise WrongBaseError, NotADeltaError or
             DamagedFrameError. Else `out` shows nothing of them: it is not written, a new array not even initialized
 
-    Returns `out`, or a new array like `base`: on a GPU a torch tensor or a DeviceArray."""
+    Returns `out`, or a new array like `base`: on a GPU a torch tensor or a DeviceArray. After an error, also a
+    DamagedFrameError, `out` is as it was."""
     if _on_gpu(delta):
         return device.decode([delta], check, stream, [base], [out])[0]
     _refuse_stream(stream)
@@ -461,7 +463,7 @@ def decode_batch(frames: Iterable[Any], *, out: Optional[Iterable[Any]] = None, 
 def decode_batch(frames, *, out=None, threads=1, stream=None, check=False):
     """Decodes each frame of a list or dict, as decode does. With `check` a batch on a GPU waits once.
 
-    out  None, or list or dict of arrays for the values
+    out  None, or list of as many arrays for the values, or dict with the same keys, and maybe more
 
     Returns the tensors in a list, or in a dict with the same keys. Raises what decode raises, with the key or index of
     the frame."""
