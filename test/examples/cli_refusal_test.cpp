@@ -32,7 +32,7 @@ TEST_F(Cli, refuses_bad_places) {
   const std::string missing = dir / "none.npy", below_file = in + "/x", below_none = dir / "none/x", place = dir / ".";
   EXPECT_EQ(refusal({"encode", missing, out}, missing), "No such file or directory");
   EXPECT_EQ(refusal({"encode", place, out}, out),
-            "a folder becomes a safetensors file, whose name must end in .safetensors; a .tuck file has one array");
+            "a folder becomes a safetensors file, whose name must end in .safetensors");
   EXPECT_EQ(refusal({"decode", missing, out}, missing), "No such file or directory");
   EXPECT_EQ(refusal({"info", place}, place), "Is a directory");
   EXPECT_EQ(refusal({"verify", missing}, missing), "No such file or directory");

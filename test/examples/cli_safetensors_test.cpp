@@ -286,10 +286,11 @@ TEST_F(CliSafetensors, a_directory_of_arrays) {
   EXPECT_NE(scratch::read(out).find("'|b1', 'fortran_order': False, 'shape': (3,)"), std::string::npos);
   EXPECT_EQ(scratch::read(out).substr(scratch::read(out).size() - 3), std::string("\0\1\1", 3));
   EXPECT_EQ(refusal({"encode", arrays, frame}, frame),
-            "a folder becomes a safetensors file, whose name must end in .safetensors; a .tuck file has one array");
+            "a folder becomes a safetensors file, whose name must end in .safetensors");
   EXPECT_EQ(tuck_cli({"encode", "--as", "bf16", arrays, packed}).code, 2);
   scratch::write(arrays + "/c.npy", npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", sparse_data(16)));
-  EXPECT_EQ(refusal({"encode", arrays, packed}, arrays + "/c.npy"), "safetensors files have no Fortran order");
+  EXPECT_EQ(refusal({"encode", arrays, packed}, arrays + "/c.npy"),
+            "safetensors files have no Fortran order; save numpy.ascontiguousarray(x)");
 }
 
 // As numpy.save writes an array.
