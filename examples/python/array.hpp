@@ -52,6 +52,7 @@ inline void check(status s, const std::string& subject = {}) { check(outcome{.co
 struct array_type {
   uint8_t code, bits;  // of DLPack
 };
+inline constexpr uint8_t boolean_code = 6;
 inline dtype type_of(const array_type& t) {
   struct known {
     uint8_t code, bits;
@@ -109,7 +110,7 @@ class array {
   const std::vector<uint64_t>& shape() const { return shape_; }
   uint32_t value_bytes() const { return value_bytes_; }
   // `as`: as of type.
-  bool is_boolean(const std::string& as) const { return as.empty() ? type_.code == 6 : as == boolean; }
+  bool is_boolean(const std::string& as) const { return as.empty() ? type_.code == boolean_code : as == boolean; }
   // The type of the values. `as`: empty, or the type that integers of the same size stand for.
   dtype type(const std::string& as, const std::string& role) const {
     const dtype own = type_of(type_);
@@ -119,7 +120,7 @@ class array {
     }
     const dtype declared = type_named(as);
     if (own != declared &&
-        (own == dtype::none || own > dtype::i64 || type_.code == 6 || size_of(own) != size_of(declared)))
+        (own == dtype::none || own > dtype::i64 || type_.code == boolean_code || size_of(own) != size_of(declared)))
       refuse(refusal::unknown_type, role + " has dtype " + type_text() + "; dtype='" + as + "' takes integers of " +
                                         std::to_string(8 * size_of(declared)) + " bits");
     return declared;
@@ -166,7 +167,7 @@ class array {
     constexpr const char* kinds[] = {"bhilqn", "BHILQNc", "efd"};
     for (uint8_t code = 0; code < 3; ++code)
       if (std::strchr(kinds[code], *format) != nullptr) return {code, bits};
-    return {static_cast<uint8_t>(*format == '?' ? 6 : 255), bits};
+    return {static_cast<uint8_t>(*format == '?' ? boolean_code : 255), bits};
   }
   void take_dlpack(nb::handle x, const std::string& role, bool is_written) {
     PyErr_Clear();

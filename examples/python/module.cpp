@@ -142,10 +142,8 @@ nb::tuple dlpack_on_device(const nb::object& capsule) {
   }
   const nb::dlpack::dtype t = x.dtype();
   const dtype type = t.lanes == 1 ? type_of({t.code, t.bits}) : dtype::none;
-  return nb::make_tuple(reinterpret_cast<uintptr_t>(x.data()), nb::tuple(shape), nb::tuple(strides),
-                        t.code == 6           ? boolean
-                        : type == dtype::none ? ""
-                                              : name(type),
+  const char* text = type == dtype::none ? "" : t.code == boolean_code ? boolean : name(type);
+  return nb::make_tuple(reinterpret_cast<uintptr_t>(x.data()), nb::tuple(shape), nb::tuple(strides), text,
                         x.itemsize());
 }
 

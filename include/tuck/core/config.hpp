@@ -46,7 +46,7 @@
 #define TUCK_AVX512 __attribute__((target("avx2,bmi,bmi2,popcnt,avx512f,avx512bw,avx512vl,avx512vbmi2")))
 #endif
 
-/// Marks a function whose loops are to be vectorized at any optimization level. GCC alone does that at -O3 only.
+/// Marks a function whose loops are to be vectorized also at -O1 and -O2, where GCC by itself vectorizes few or none.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__CUDA_ARCH__)
 #define TUCK_LOOPS __attribute__((optimize("O3")))
 #else

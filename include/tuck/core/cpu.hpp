@@ -87,7 +87,7 @@ template <class Body> auto on_cpu(const Body& body) noexcept {
 }
 
 // The same, but only for AVX2 and the baseline. If the body takes no argument, calls body(): for loops that compilers
-// vectorize, whatever the optimization level is. Such bodies can be nested.
+// vectorize, also at -O1 and -O2. Such bodies can be nested.
 template <class Body> auto vectorized(const Body& body) noexcept {
 #if defined(TUCK_AVX2)
   if (level_of_cpu() >= cpu_level::avx2) return avx2_cpu::run(body);

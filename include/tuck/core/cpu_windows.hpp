@@ -51,6 +51,7 @@ inline constexpr std::array<uint32_t, 32> first_word_keys = [] {
   return keys;
 }();
 
+// Calls body(Cpu), or body() if it takes no argument.
 template <class Cpu, class Body> auto call(const Body& body) noexcept {
   if constexpr (requires { body(Cpu{}); })
     return body(Cpu{});
