@@ -1,5 +1,5 @@
 // All kernels of the library, for ptxas.sh to measure: a codec or an element type is one more line. TUCK_FEW_KERNELS:
-// each kernel, but with a type or two. TUCK_MOST_KERNELS: not with types for which it is much as for another.
+// each kernel, but with a type or two.
 #include <tuck/device.cuh>
 #include <tuck/swap.cuh>
 
@@ -24,6 +24,8 @@ template struct kernels<tuck::rle<float>>;
 template struct kernels<tuck::deflate<float>>;
 template struct kernels<tuck::bitpack<uint32_t>>;
 template struct kernels<tuck::exponents<tuck::bf16>>;
+template struct kernels<tuck::gaps<tuck::bf16>>;
+template struct kernels<tuck::steps<tuck::bf16>>;
 template struct kernels<tuck::zvc_huffman<float>>;
 #if !defined(TUCK_FEW_KERNELS)
 template struct kernels<tuck::zvc<uint8_t>>;
@@ -37,15 +39,12 @@ template struct kernels<tuck::deflate<uint8_t>>;
 template struct kernels<tuck::bitpack<uint8_t>>;
 template struct kernels<tuck::exponents<tuck::f8e4m3>>;
 template struct kernels<tuck::gaps<uint8_t>>;
-template struct kernels<tuck::gaps<tuck::bf16>>;
 template struct kernels<tuck::steps<tuck::f8e4m3>>;
-template struct kernels<tuck::steps<tuck::bf16>>;
 template struct kernels<tuck::zvc_rle_huffman<float>>;
 template struct kernels<tuck::rows_zvc_huffman<tuck::bf16>>;
 template struct kernels<tuck::huffman<tuck::bf16>>;
 template struct kernels<tuck::delta_rle_bitpack<int32_t>>;
 template struct kernels<tuck::quantize_delta_huffman<float>>;
-#if !defined(TUCK_MOST_KERNELS)
 template struct kernels<tuck::quantize<tuck::bf16>>;
 template struct kernels<tuck::rle<double>>;
 template struct kernels<tuck::rle_zero<float>>;
@@ -58,7 +57,6 @@ template struct kernels<tuck::gaps<float>>;
 template struct kernels<tuck::gaps<double>>;
 template struct kernels<tuck::steps<float>>;
 template struct kernels<tuck::zvc_huffman<double>>;
-#endif
 #endif
 
 // Of deltas, too: those that hold most.
@@ -80,12 +78,10 @@ template struct delta_kernels<tuck::zvc_huffman<tuck::bf16>>;
 template struct delta_kernels<tuck::gaps<tuck::bf16>>;
 template struct delta_kernels<tuck::steps<tuck::f8e4m3>>;
 template struct delta_kernels<tuck::steps<tuck::bf16>>;
-#if !defined(TUCK_MOST_KERNELS)
 template struct delta_kernels<tuck::zvc<float>>;
 template struct delta_kernels<tuck::zvc<double>>;
 template struct delta_kernels<tuck::gaps<double>>;
 template struct delta_kernels<tuck::steps<float>>;
-#endif
 #endif
 
 template <tuck::codec C> struct delta_batch_kernels {
@@ -119,10 +115,8 @@ template struct batch_kernels<tuck::quantize<tuck::f16>>;
 template struct batch_kernels<tuck::rle<tuck::f16>>;
 template struct batch_kernels<tuck::deflate<float>>;
 template struct batch_kernels<tuck::zvc_huffman<float>>;
-#if !defined(TUCK_MOST_KERNELS)
 template struct batch_kernels<tuck::zvc<uint8_t>>;
 template struct batch_kernels<tuck::quantize<float>>;
-#endif
 #endif
 
 void instantiate_inflate(tuck::span<const tuck::inflate_item> items, tuck::span<tuck::inflate_result> results,

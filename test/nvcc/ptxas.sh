@@ -1,6 +1,5 @@
-# ptxas.sh [--update|--few|--most] [ARCH...]: what the compiler makes of each kernel of kernels.cu, against
+# ptxas.sh [--update|--few] [ARCH...]: what the compiler makes of each kernel of kernels.cu, against
 # baseline.txt. Architectures are numbers; without any, all of them. --few: of each kernel with a type or two only.
-# --most: not with types for which it is much as for another.
 #
 # Fails on stack, PTX .local, doubles where values are none, frames not moved 16 bytes at a time, more than 48 KiB of
 # shared memory, more than 64 bytes spilled; on more registers, shared memory, spilled bytes or divisions than the
@@ -18,7 +17,6 @@ few=
 case ${1:-} in
   --update) option=$1; shift ;;
   --few) few=-DTUCK_FEW_KERNELS; shift ;;
-  --most) few=-DTUCK_MOST_KERNELS; shift ;;
 esac
 if [ $# = 0 ] || [ "$option" = --update ]; then set -- $all; fi
 
