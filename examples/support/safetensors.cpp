@@ -182,6 +182,15 @@ uint64_t check_places(std::vector<named_tensor>& tensors, const std::string& fil
   return end;
 }
 
+bool is_utf8(const std::string& text) {
+  try {
+    (void)nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 dtype named_tensor::type() const noexcept {
@@ -282,12 +291,10 @@ safetensors_header header_of_tensors(std::vector<named_tensor> tensors, const st
     t->begin = end;
     t->end = end += t->end;
   }
-  std::string text;
-  try {
-    text = make_safetensors_header(tensors, {});
-  } catch (const nlohmann::json::exception&) {
-    throw file_error(file, "the name of a tensor is not UTF-8");
-  }
+  for (const named_tensor& t : tensors)
+    if (!is_utf8(t.name))
+      throw file_error(file, about_tensor(t.name) + "names in safetensors files are UTF-8, and this one is not");
+  std::string text = make_safetensors_header(tensors, {});
   return parse_safetensors_header(std::move(text), file);
 }
 

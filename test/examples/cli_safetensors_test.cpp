@@ -291,6 +291,10 @@ TEST_F(CliSafetensors, a_directory_of_arrays) {
   scratch::write(arrays + "/c.npy", npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", sparse_data(16)));
   EXPECT_EQ(refusal({"encode", arrays, packed}, arrays + "/c.npy"),
             "safetensors files have no Fortran order; save numpy.ascontiguousarray(x)");
+  std::filesystem::rename(arrays + "/b.npy", arrays + "/c.npy");
+  std::filesystem::rename(arrays + "/a.npy", arrays + "/\xff.npy");
+  EXPECT_EQ(refusal({"encode", arrays, packed}, packed),
+            "tensor '\xff': names in safetensors files are UTF-8, and this one is not");
 }
 
 // As numpy.save writes an array.
