@@ -41,7 +41,6 @@
 //   instructions (Cpu)                       add_differences, find_range, mask_of, merge, pack, popcount, row, shift,
 //       spread, spread_bits, subtract, sum_words, unpack_fields
 //   bits of inflate (Input)                  align, drop, overrun, peek, read_bits, refill, refilled_bits
-//   values to encode on the host (Chunks)    values_of, base_of, flags, base_digest, result_digest
 //   job of a kernel (Job, ItemJob)           at, base, base_values, capacity, codec, first_value, frame,
 //       frame_capacity, head, header, item, items, metadata, offset, out, out_values, outcomes, output, result, slots,
 //       state_count, states, used, value, values, verified, writes

@@ -27,9 +27,9 @@ class first_failure {
   std::atomic<uint64_t> key_{0};  // as scratch_head::failure
 };
 
-// The number of chunks of a T that a thread decodes at a time.
-template <class T> uint64_t chunks_at_a_time(const frame_header& h) noexcept {
-  return std::max<uint64_t>(batch_bytes / (uint64_t{h.chunk_values} * sizeof(T)), 1);
+// The number of chunks that a thread decodes at a time.
+inline uint64_t chunks_at_a_time(const frame_header& h) noexcept {
+  return std::max<uint64_t>(batch_bytes / (uint64_t{h.chunk_values} * size_of(h.type)), 1);
 }
 
 // Calls work(worker, i) for `count` chunks from `first` on, `batch` at a time, on up to `threads` workers. Returns the
@@ -46,72 +46,89 @@ outcome for_chunks(uint64_t first, uint64_t count, uint64_t batch, unsigned thre
   return failure.result(bytes);
 }
 
+// Repeats a value in all of `out`; nothing is a zero.
+inline void repeat(const_bytes value, bytes out) noexcept {
+  if (value.empty()) {
+    std::memset(out.data(), 0, out.size());
+    return;
+  }
+  std::memcpy(out.data(), value.data(), value.size());
+  for (uint64_t done = value.size(); done < out.size(); done *= 2)
+    std::memcpy(out.data() + done, out.data(), std::min(done, out.size() - done));
+}
+
 // Decodes all of chunk i into `restored`. Verifies its digest if `verifies` is true. `base`: of a delta, else empty.
-template <codec C>
-status decode_chunk(const C& codec, const frame_view& frame, uint64_t i, span<value_t<C>> restored,
-                    bool verifies = true, [[maybe_unused]] span<const value_t<C>> base = {}) noexcept {
-  using T = value_t<C>;
+inline status decode_chunk(const chunk_decoder& decode, const frame_view& frame, uint64_t i, bytes restored,
+                           bool verifies = true, const_bytes base = {}) noexcept {
   chunk_view chunk;
   if (const status s = frame.chunk(i, chunk); s != status::ok) return s;
   if (chunk.kind == chunk_kind::encoded) {
     status s = status::ok;
-    if constexpr (uses_base<C>)
-      s = codec.decode_chunk(chunk.payload, base, restored);
-    else
-      s = codec.decode_chunk(chunk.payload, restored);
+    decode(chunk.payload, base, restored, s);
     if (s != status::ok) return s;
   } else if (chunk.kind == chunk_kind::raw) {
     std::memcpy(restored.data(), chunk.payload.data(), chunk.payload.size());
   } else {
-    std::fill(restored.begin(), restored.end(), chunk.payload.empty() ? T{} : load_unaligned<T>(chunk.payload.data()));
+    repeat(chunk.payload, restored);
   }
   if (!verifies || !frame.has_checksums()) return status::ok;
-  return frame.chunk_digest(i) == checksum(tuck::as_bytes(restored)) ? status::ok : status::bad_checksum;
+  return frame.chunk_digest(i) == checksum(restored) ? status::ok : status::bad_checksum;
 }
 
-// Decodes the part of chunk i that lies in [first, first + out.size()). If that is not the whole chunk, decodes the
-// chunk into working memory first. Sets the part to zero after an error.
-template <codec C>
-status decode_part(const C& codec, const frame_view& frame, uint64_t i, uint64_t first, span<value_t<C>> out) noexcept {
-  using T = value_t<C>;
-  const uint64_t begin = i * frame.header().chunk_values;
-  const uint64_t end = begin + values_in_chunk(frame.header(), i);
-  const uint64_t from = std::max(begin, first);
-  const span<T> part = out.subspan(from - first, std::min(end, first + out.size()) - from);
+// Decodes the part of chunk i that lies in `out`, which begins with value `first`. If that is not the whole chunk,
+// decodes the chunk into working memory first. Sets the part to zero after an error.
+inline status decode_part(const chunk_decoder& decode, const frame_view& frame, uint64_t i, uint64_t first,
+                          bytes out) noexcept {
+  const frame_header& h = frame.header();
+  const uint64_t value_bytes = size_of(h.type);
+  const uint64_t begin = i * h.chunk_values * value_bytes, end = begin + values_in_chunk(h, i) * value_bytes;
+  const uint64_t out_begin = first * value_bytes, from = std::max(begin, out_begin);
+  const bytes part = out.subspan(from - out_begin, std::min(end, out_begin + out.size()) - from);
   status s = status::ok;
   if (part.size() == end - begin) {
-    s = detail::decode_chunk(codec, frame, i, part);
-  } else if (const std::unique_ptr<T[]> whole(new (std::nothrow) T[end - begin]); whole != nullptr) {
-    s = detail::decode_chunk(codec, frame, i, {whole.get(), end - begin});
-    if (s == status::ok) std::memcpy(part.data(), whole.get() + (from - begin), part.size_bytes());
+    s = decode_chunk(decode, frame, i, part);
+  } else if (const std::unique_ptr<std::byte[]> whole(new (std::nothrow) std::byte[end - begin]); whole != nullptr) {
+    s = decode_chunk(decode, frame, i, {whole.get(), end - begin});
+    if (s == status::ok) std::memcpy(part.data(), whole.get() + (from - begin), part.size());
   } else {
     s = status::out_of_memory;
   }
-  if (s != status::ok) std::memset(part.data(), 0, part.size_bytes());
+  if (s != status::ok) std::memset(part.data(), 0, part.size());
   return s;
 }
 
 // The outcome of a call that cannot decode. Unless the frame may be valid, sets all of `out` to zero.
-template <class T> outcome refuse(span<T> out, status why) noexcept {
+inline outcome refuse(bytes out, status why) noexcept {
   if (is_mismatch(why)) return outcome{.code = why};
-  std::fill(out.begin(), out.end(), T{});
-  return {out.size_bytes(), why};
+  if (!out.empty()) std::memset(out.data(), 0, out.size());
+  return {out.size(), why};
 }
 
-// Decodes values of a frame whose header is valid. check() verifies the directory.
-template <codec C, class Check>
-outcome decode_opened(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value,
-                      const execution& how, const Check& check) noexcept {
-  const frame_header& h = frame.header();
-  C stored = codec;
-  if (const status s = match_header(h, stored, first_value, out.size()); s != status::ok) return refuse(out, s);
-  if (const status s = check(); s != status::ok) return refuse(out, s);
+// Decodes the values of `out` from value `first` on. They are in the frame.
+inline outcome decode_values(const chunk_decoder& decode, const frame_view& frame, bytes out, uint64_t first,
+                             const execution& how) noexcept {
   if (out.empty()) return {};
-  const uint64_t first = first_value / h.chunk_values;
-  const uint64_t count = (first_value + out.size() - 1) / h.chunk_values + 1 - first;
-  const uint64_t batch = chunks_at_a_time<value_t<C>>(h);
-  return for_chunks(first, count, batch, useful_threads(how.threads, count, batch), how, out.size_bytes(),
-                    [&](unsigned, uint64_t i) { return decode_part(stored, frame, i, first_value, out); });
+  const frame_header& h = frame.header();
+  const uint64_t first_chunk = first / h.chunk_values;
+  const uint64_t count = (first + out.size() / size_of(h.type) - 1) / h.chunk_values + 1 - first_chunk;
+  const uint64_t batch = chunks_at_a_time(h);
+  return for_chunks(first_chunk, count, batch, useful_threads(how.threads, count, batch), how, out.size(),
+                    [&](unsigned, uint64_t i) { return decode_part(decode, frame, i, first, out); });
+}
+
+// Decodes values of a frame whose header is valid. `unchecked`: if not 0, the size of the buffer of a frame whose
+// directory is to be verified.
+template <codec C>
+outcome decode_opened(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value,
+                      const execution& how, uint64_t unchecked = 0) noexcept {
+  const bytes to = tuck::as_writable_bytes(out);
+  C stored = codec;
+  if (const status s = match_header(frame.header(), stored, first_value, out.size()); s != status::ok)
+    return refuse(to, s);
+  if (unchecked != 0)
+    if (const status s = frame.check_contents(unchecked); s != status::ok) return refuse(to, s);
+  const auto decodes = decodes_chunks(stored);
+  return decode_values(decodes, frame, to, first_value, how);
 }
 
 // Sets outcomes[i] to work(item, how) for each item: for large items one after the other, each with all threads, then
@@ -185,7 +202,7 @@ template <codec C>
 outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
   if (out.is_null()) return outcome{.code = status::invalid_argument};
-  return detail::decode_opened(codec, frame, out, first_value, how, [] { return status::ok; });
+  return detail::decode_opened(codec, frame, out, first_value, how);
 }
 
 /// Opens a frame, verifies its whole directory, and decodes values [first_value, first_value + out.size()) of it.
@@ -196,9 +213,8 @@ outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t
                const execution& how = {}) noexcept {
   if (frame.is_null() || out.is_null()) return outcome{.code = status::invalid_argument};
   frame_header header;
-  if (const status s = inspect(frame, header); s != status::ok) return detail::refuse(out, s);
-  const frame_view view(frame.data(), header);
-  return detail::decode_opened(codec, view, out, first_value, how, [&] { return view.check_contents(frame.size()); });
+  if (const status s = inspect(frame, header); s != status::ok) return detail::refuse(tuck::as_writable_bytes(out), s);
+  return detail::decode_opened(codec, frame_view(frame.data(), header), out, first_value, how, frame.size());
 }
 
 /// Decodes a frame whose codec is known only at run time. Uses the codec of `codecs` that can have written the frame.

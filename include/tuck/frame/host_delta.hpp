@@ -7,81 +7,53 @@ namespace tuck::inline TUCK_ABI::host {
 
 namespace detail {
 
-// Sets each byte of `out` to a ^ b. All have the size of `out`, which may be `a` or `b` itself.
-inline void exclusive_or(const std::byte* a, const std::byte* b, bytes out) noexcept {
-  tuck::detail::vectorized([=] {
-    using lanes [[gnu::vector_size(32), gnu::aligned(1), gnu::may_alias]] = uint64_t;
-    std::byte* const to = out.data();
-    const uint64_t whole = out.size() & ~uint64_t{31};
-    for (uint64_t i = 0; i < whole; i += 32)
-      *reinterpret_cast<lanes*>(to + i) =
-          *reinterpret_cast<const lanes*>(a + i) ^ *reinterpret_cast<const lanes*>(b + i);
-    for (uint64_t i = whole; i < out.size(); ++i) to[i] = a[i] ^ b[i];
-  });
-}
-
-// Adds chunk i to the digest of a tensor. Several threads do so.
-inline void add_chunk(std::atomic<uint64_t>& digest, const_bytes chunk, uint64_t i) noexcept {
-  digest.fetch_add(share_of_digest(checksum(chunk), i), std::memory_order_relaxed);
-}
-
-// The source of the values that `encode` reads for a delta. `values_of` writes the XOR of values and base of a chunk to
-// `scratch`, and adds both to the digests.
-template <class T> struct delta_chunks {
-  span<const T> base;
-  std::atomic<uint64_t> base_digest{0}, result_digest{0};
-  static constexpr uint32_t flags = flag_delta;
-
-  span<const T> values_of(span<const T> chunk, uint64_t i, uint64_t first, T* scratch) noexcept {
-    const auto result = tuck::as_bytes(chunk), before = tuck::as_bytes(base.subspan(first, chunk.size()));
-    add_chunk(base_digest, before, i);
-    add_chunk(result_digest, result, i);
-    exclusive_or(result.data(), before.data(), {reinterpret_cast<std::byte*>(scratch), before.size()});
-    return {scratch, chunk.size()};
-  }
-  span<const T> base_of(uint64_t first, uint64_t count) const noexcept { return base.subspan(first, count); }
-};
-
 // The passes over the chunks of a delta.
-template <codec C> struct chunk_passes {
-  using T = value_t<C>;
-
-  const C& codec;
+struct chunk_passes {
+  const chunk_decoder& decode;
   const frame_view& frame;
   const execution& how;
-  span<const T> base;
-  uint64_t batch = chunks_at_a_time<T>(frame.header());
+  const_bytes base;
+  uint64_t batch = chunks_at_a_time(frame.header());
   unsigned threads = useful_threads(how.threads, frame.chunks(), batch);
+  uint64_t value_bytes = size_of(frame.header().type), chunk_bytes = frame.header().chunk_values * value_bytes;
 
+  const_bytes base_of(uint64_t i) const noexcept {
+    return base.subspan(i * chunk_bytes, values_in_chunk(frame.header(), i) * value_bytes);
+  }
   // Returns ok, or wrong_base if the digest of the base is not that in the frame.
   status check_base() const noexcept {
-    const frame_header& h = frame.header();
     std::atomic<uint64_t> digest{0};
     in_batches(frame.chunks(), batch, threads, how.pool, [&](unsigned, uint64_t begin, uint64_t end) {
-      for (uint64_t i = begin; i < end; ++i)
-        add_chunk(digest, tuck::as_bytes(base.subspan(i * h.chunk_values, values_in_chunk(h, i))), i);
+      for (uint64_t i = begin; i < end; ++i) add_chunk(digest, base_of(i), i);
     });
-    return digest == h.base_digest ? status::ok : status::wrong_base;
+    return digest == frame.header().base_digest ? status::ok : status::wrong_base;
   }
   // If `verifies` is true, verifies the chunks. If `out` is not empty, applies them to the base and writes the result
   // to `out`.
-  outcome run(bool verifies, span<T> out) const noexcept {
-    const frame_header& h = frame.header();
-    const std::unique_ptr<T[]> memory(new (std::nothrow) T[threads * uint64_t{h.chunk_values}]);
+  outcome run(bool verifies, bytes out) const noexcept {
+    const std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[threads * chunk_bytes]);
     if (memory == nullptr) return outcome{.code = status::out_of_memory};
-    return for_chunks(0, frame.chunks(), batch, threads, how, base.size_bytes(), [&](unsigned worker, uint64_t i) {
-      const uint64_t first = i * h.chunk_values;
-      const span<T> restored(memory.get() + worker * uint64_t{h.chunk_values}, values_in_chunk(h, i));
-      const auto of_base = base.subspan(first, restored.size());
-      const status s = decode_chunk(codec, frame, i, restored, verifies, of_base);
+    return for_chunks(0, frame.chunks(), batch, threads, how, base.size(), [&](unsigned worker, uint64_t i) {
+      const const_bytes before = base_of(i);
+      const bytes restored(memory.get() + worker * chunk_bytes, before.size());
+      const status s = decode_chunk(decode, frame, i, restored, verifies, before);
       if (out.empty()) return s;
-      const bytes to = tuck::as_writable_bytes(out.subspan(first, restored.size()));
+      const bytes to = out.subspan(i * chunk_bytes, before.size());
       if (s == status::ok)
-        exclusive_or(tuck::as_bytes(restored).data(), tuck::as_bytes(of_base).data(), to);
+        exclusive_or(restored.data(), before.data(), to);
       else
         std::memset(to.data(), 0, to.size());
       return s;
     });
+  }
+  // Everything, as decode_delta.
+  outcome run(bytes out, const delta_options& options) const noexcept {
+    if (const status s = check_base(); s != status::ok) return outcome{.code = s};
+    if (options.chunk_by_chunk) return run(true, out);
+    outcome verified = run(true, {});
+    if (verified) return run(false, out);
+    verified.bytes = 0;
+    return verified;
   }
 };
 
@@ -104,8 +76,7 @@ outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const v
   if (frame.is_null() || base.is_null()) return outcome{.code = status::invalid_argument};
   if (base.size() != values.size()) return outcome{.code = status::wrong_base};
   options.checksums = true;
-  detail::delta_chunks<value_t<C>> chunks{base};
-  return detail::encode(codec, values, frame, options, how, chunks);
+  return detail::encode(codec, values, frame, options, how, &base);
 }
 
 /// Restores the tensor of a delta from its base.
@@ -133,13 +104,9 @@ outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> b
     return outcome{.code = s};
   const frame_view view(frame.data(), header);
   if (const status s = view.check_contents(frame.size()); s != status::ok) return outcome{.code = s};
-  const detail::chunk_passes<C> passes{stored, view, how, base};
-  if (const status s = passes.check_base(); s != status::ok) return outcome{.code = s};
-  if (options.chunk_by_chunk) return passes.run(true, out);
-  outcome verified = passes.run(true, {});
-  if (verified) return passes.run(false, out);
-  verified.bytes = 0;
-  return verified;
+  const auto decodes = detail::decodes_chunks(stored);
+  const detail::chunk_decoder decode = decodes;
+  return detail::chunk_passes{decode, view, how, tuck::as_bytes(base)}.run(tuck::as_writable_bytes(out), options);
 }
 
 /// Merges consecutive deltas into one delta, from the base of the first to the result of the last. The bytes are those

@@ -23,36 +23,72 @@ inline void write_metadata(bytes frame, const_bytes metadata, const frame_layout
 inline constexpr uint64_t batch_bytes = 128 * 1024;  // bytes of values that a thread takes at a time
 inline constexpr uint64_t batch_chunks = 64;         // maximum number of chunks that a thread takes at a time
 
+// A codec for whole calls, whatever its type: what calls these is compiled once for all codecs. All bytes are those of
+// whole values. `base`: of a delta whose codec uses it, else not read.
+using chunk_encoder = function_ref<const_bytes, const_bytes, bytes, uint32_t&>;  // values, base, output, bytes used
+using chunk_decoder = function_ref<const_bytes, const_bytes, bytes, status&>;    // payload, base, values, verdict
+
+template <element T> span<const T> elements(const_bytes values) noexcept {
+  return {reinterpret_cast<const T*>(values.data()), values.size() / sizeof(T)};
+}
+template <element T> span<T> elements(bytes values) noexcept {
+  return {reinterpret_cast<T*>(values.data()), values.size() / sizeof(T)};
+}
+
+template <codec C> auto encodes_chunks(const C& codec) noexcept {
+  return [&codec](const_bytes values, [[maybe_unused]] const_bytes base, bytes out, uint32_t& used) noexcept {
+    using T = value_t<C>;
+    if constexpr (uses_base<C>)
+      used = codec.encode_chunk(elements<T>(values), elements<T>(base), out);
+    else
+      used = codec.encode_chunk(elements<T>(values), out);
+  };
+}
+template <codec C> auto decodes_chunks(const C& codec) noexcept {
+  return [&codec](const_bytes payload, [[maybe_unused]] const_bytes base, bytes restored, status& verdict) noexcept {
+    using T = value_t<C>;
+    if constexpr (uses_base<C>)
+      verdict = codec.decode_chunk(payload, elements<T>(base), elements<T>(restored));
+    else
+      verdict = codec.decode_chunk(payload, elements<T>(restored));
+  };
+}
+
 // Encodes one chunk into `out`, which is large enough for the codec's worst case and for a raw chunk. Returns how the
-// chunk is stored. Sets `used` to the size of its payload in bytes. `base`: of a delta, else empty.
-template <codec C>
-chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, [[maybe_unused]] span<const value_t<C>> base,
-                        bytes out, uint32_t& used) noexcept {
-  constexpr uint32_t value_bytes = sizeof(value_t<C>);
-  const auto raw_bytes = static_cast<uint32_t>(values.size_bytes());
-  if (std::memcmp(values.data(), values.data() + 1, raw_bytes - value_bytes) == 0) {
-    used = tuck::bits_of(values[0]) == 0 ? 0 : value_bytes;
-    if (used != 0) store_unaligned(out.data(), values[0]);
+// chunk is stored. Sets `used` to the size of its payload in bytes.
+inline chunk_kind encode_chunk(const chunk_encoder& encode, uint32_t value_bytes, const_bytes values, const_bytes base,
+                               bytes out, uint32_t& used) noexcept {
+  const auto raw_bytes = static_cast<uint32_t>(values.size());
+  if (std::memcmp(values.data(), values.data() + value_bytes, raw_bytes - value_bytes) == 0) {
+    uint64_t value = 0;
+    std::memcpy(&value, values.data(), value_bytes);
+    used = value == 0 ? 0 : value_bytes;
+    std::memcpy(out.data(), values.data(), used);
     return chunk_kind::uniform;
   }
-  if constexpr (uses_base<C>)
-    used = codec.encode_chunk(values, base, out);
-  else
-    used = codec.encode_chunk(values, out);
+  encode(values, base, out, used);
   if (used != incompressible && used < raw_bytes) return chunk_kind::encoded;
   used = raw_bytes;
   std::memcpy(out.data(), values.data(), raw_bytes);
   return chunk_kind::raw;
 }
 
-// Returns the digest of the values that `encoded` decodes to. `scratch` is working memory for the values of one chunk.
-// Returns 0 if the codec cannot decode what it has encoded.
-template <codec C>
-uint64_t digest_of_decoded(const C& codec, chunk_kind kind, span<const value_t<C>> values, const_bytes encoded,
-                           value_t<C>* scratch) noexcept {
-  if (!is_lossy<C> || kind != chunk_kind::encoded) return checksum(tuck::as_bytes(values));
-  const span<value_t<C>> restored(scratch, values.size());
-  return codec.decode_chunk(encoded, restored) == status::ok ? checksum(tuck::as_bytes(restored)) : 0;
+// Sets each byte of `out` to a ^ b. All have the size of `out`, which may be `a` or `b` itself.
+inline void exclusive_or(const std::byte* a, const std::byte* b, bytes out) noexcept {
+  tuck::detail::vectorized([=] {
+    using lanes [[gnu::vector_size(32), gnu::aligned(1), gnu::may_alias]] = uint64_t;
+    std::byte* const to = out.data();
+    const uint64_t whole = out.size() & ~uint64_t{31};
+    for (uint64_t i = 0; i < whole; i += 32)
+      *reinterpret_cast<lanes*>(to + i) =
+          *reinterpret_cast<const lanes*>(a + i) ^ *reinterpret_cast<const lanes*>(b + i);
+    for (uint64_t i = whole; i < out.size(); ++i) to[i] = a[i] ^ b[i];
+  });
+}
+
+// Adds chunk i to the digest of a tensor. Several threads do so.
+inline void add_chunk(std::atomic<uint64_t>& digest, const_bytes chunk, uint64_t i) noexcept {
+  digest.fetch_add(share_of_digest(checksum(chunk), i), std::memory_order_relaxed);
 }
 
 // Assigns offsets in the frame in chunk order, whichever thread asks first.
@@ -116,38 +152,28 @@ status prepare(const C& codec, span<const value_t<C>> values, const execution& h
   }
 }
 
-// The source of the values that `encode` reads. `values_of` returns the values of a chunk, and may use its last
-// argument as memory for them. base_of returns those of the base. This source reads a tensor; host_delta.hpp has that
-// of a delta.
-template <class T> struct plain_chunks {
-  static constexpr uint32_t flags = 0;                           // of the frame
-  static constexpr uint64_t base_digest = 0, result_digest = 0;  // with flag_delta
-
-  static span<const T> values_of(span<const T> chunk, uint64_t, uint64_t, T*) noexcept { return chunk; }
-  static span<const T> base_of(uint64_t, uint64_t) noexcept { return {}; }
+// A tensor to encode, and with what.
+struct encode_call {
+  frame_header header;  // without sizes and digests
+  const_bytes values;
+  const_bytes base;      // of a delta
+  uint32_t chunk_bound;  // maximum size of the payload of a chunk in bytes
+  chunk_encoder encode;
+  chunk_decoder decode;  // of a lossy codec: the digests of chunks are of what it decodes
 };
 
 // Encodes into `frame`. If `frame` ends before the payloads begin, computes only the size of the frame.
-template <codec C, class Chunks = plain_chunks<value_t<C>>>
-outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, const frame_options& options,
-               const execution& how, Chunks&& chunks = {}) noexcept {
-  frame_header header;
-  if (const status s = tuck::make_header(wanted, values.size(), options, header); s != status::ok)
-    return outcome{.code = s};
-  header.flags |= chunks.flags;
-  if (!options.metadata_on_device.empty()) return outcome{.code = status::wrong_metadata};
-  if (values.is_null() || options.metadata.is_null()) return outcome{.code = status::invalid_argument};
-  C codec;
-  if (const status s = detail::prepare(codec_of_values(wanted, header), values, how, codec); s != status::ok)
-    return outcome{.code = s};
-  if constexpr (adaptive_codec<C>) header.stages = codec.stages();
+inline outcome encode_values(encode_call& call, bytes frame, const frame_options& options,
+                             const execution& how) noexcept {
+  frame_header& header = call.header;
   const frame_layout at = layout_of(header);
   const unsigned align = header.alignment_log2;
+  const uint32_t value_bytes = size_of(header.type);
+  const uint64_t chunk_bytes = uint64_t{header.chunk_values} * value_bytes;
   // max_chunk_bytes may be larger than the values of a chunk, but not larger than 4 * max_chunk_raw_bytes.
-  const auto most = static_cast<uint32_t>(std::min<uint64_t>(header.chunk_values, values.size()));
-  const uint32_t bound = codec.max_chunk_bytes(most), raw = most * uint32_t{sizeof(value_t<C>)};
-  if (bound > 4 * max_chunk_raw_bytes) return outcome{.code = status::size_overflow};
-  const uint32_t slot = round_up_pow2(bound > raw ? bound : raw, align);
+  if (call.chunk_bound > 4 * max_chunk_raw_bytes) return outcome{.code = status::size_overflow};
+  const auto raw = static_cast<uint32_t>(std::min(chunk_bytes, call.values.size()));
+  const uint32_t slot = round_up_pow2(std::max(call.chunk_bound, raw), align);
   const uint64_t batch =
       std::clamp<uint64_t>(batch_bytes / std::max(slot, 1u), 1, std::clamp<uint64_t>(at.chunks, 1, batch_chunks));
   const unsigned threads = useful_threads(how.threads, at.chunks, batch);
@@ -158,35 +184,48 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   const uint64_t wanted_bytes = all_in_place ? 0 : threads * batch * slot;
   const std::unique_ptr<std::byte[]> memory(wanted_bytes == 0 ? nullptr : new (std::nothrow) std::byte[wanted_bytes]);
   if (wanted_bytes != 0 && memory == nullptr) return outcome{.code = status::out_of_memory};
-  using T = value_t<C>;
-  const bool decodes = (is_lossy<C> && options.checksums) || header.flags > flag_checksums;
-  const std::unique_ptr<T[]> restored(decodes ? new (std::nothrow) T[threads * uint64_t{header.chunk_values}]
-                                              : nullptr);
-  if (decodes && restored == nullptr) return outcome{.code = status::out_of_memory};
+  // Values of a chunk, for each thread.
+  const bool is_delta = (header.flags & flag_delta) != 0, decodes = call.decode && options.checksums;
+  const std::unique_ptr<std::byte[]> scratch(decodes || is_delta ? new (std::nothrow) std::byte[threads * chunk_bytes]
+                                                                 : nullptr);
+  if ((decodes || is_delta) && scratch == nullptr) return outcome{.code = status::out_of_memory};
 
   if (frame.size() >= 8) store_unaligned(frame.data(), uint64_t{0});  // no frame until the header is written
   if (writes) write_metadata(frame, options.metadata, at);
 
   offset_line line(at.payloads, threads);
+  std::atomic<uint64_t> base_digest{0}, result_digest{0};
   in_batches(at.chunks, batch, threads, how.pool, [&](unsigned worker, uint64_t first, uint64_t last) {
     const bool in_place = alone && frame.size() - std::min(line.end(), frame.size()) >= (last - first) * slot;
     std::byte* const begin = in_place ? frame.data() + line.end() : memory.get() + worker * batch * slot;
     std::byte* end = begin;
+    std::byte* const mine = scratch == nullptr ? nullptr : scratch.get() + worker * chunk_bytes;
     uint64_t entries[batch_chunks];
     for (uint64_t i = first; i < last; ++i) {
-      const uint64_t begins = i * header.chunk_values;
-      T* const scratch = restored.get() + (decodes ? worker * uint64_t{header.chunk_values} : 0);
-      const auto chunk = chunks.values_of(values.subspan(begins, values_in_chunk(header, i)), i, begins, scratch);
+      const uint64_t size = uint64_t{values_in_chunk(header, i)} * value_bytes;
+      const_bytes chunk = call.values.subspan(i * chunk_bytes, size), base;
+      if (is_delta) {
+        base = call.base.subspan(i * chunk_bytes, size);
+        add_chunk(base_digest, base, i);
+        add_chunk(result_digest, chunk, i);
+        exclusive_or(chunk.data(), base.data(), {mine, size});
+        chunk = {mine, size};
+      }
       uint32_t used = 0;
-      const chunk_kind kind =
-          detail::encode_chunk(codec, chunk, chunks.base_of(begins, chunk.size()), {end, slot}, used);
+      const chunk_kind kind = encode_chunk(call.encode, value_bytes, chunk, base, {end, slot}, used);
       entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align).word;
+      if (writes && options.checksums) {
+        status decoded = status::ok;
+        if (decodes && kind == chunk_kind::encoded) {
+          call.decode(const_bytes(end, used), const_bytes(), bytes(mine, size), decoded);
+          chunk = {mine, size};
+        }
+        // 0: the codec cannot decode what it has encoded.
+        store_unaligned(frame.data() + at.checksums + 8 * i, decoded == status::ok ? checksum(chunk) : uint64_t{0});
+      }
       const uint64_t padded = round_up_pow2(used, align);
       std::memset(end + used, 0, padded - used);
       end += padded;
-      if (writes && options.checksums)
-        store_unaligned(frame.data() + at.checksums + 8 * i,
-                        digest_of_decoded(codec, kind, chunk, {end - padded, used}, scratch));
     }
     const auto size = static_cast<uint64_t>(end - begin);
     const uint64_t offset = line.reserve(first, last, size);
@@ -199,13 +238,42 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   });
 
   if (line.end() > frame.size()) return outcome{.bytes = line.end(), .code = status::output_too_small};
-  if (at.result != at.contents_end) store_unaligned(frame.data() + at.result, uint64_t{chunks.result_digest});
+  if (at.result != at.contents_end) store_unaligned(frame.data() + at.result, result_digest.load());
   header.frame_bytes = line.end();
-  header.base_digest = chunks.base_digest;
+  header.base_digest = base_digest;
   header.contents_digest = checksum(frame.subspan(sizeof header, at.contents_end - sizeof header));
   header.header_digest = digest_of(header);
   std::memcpy(frame.data(), &header, sizeof header);
   return outcome{.bytes = line.end()};
+}
+
+// As encode_values. `base`: as many values, of a delta; else null.
+template <codec C>
+outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, const frame_options& options,
+               const execution& how, const span<const value_t<C>>* base = nullptr) noexcept {
+  encode_call call;
+  frame_header& header = call.header;
+  if (const status s = tuck::make_header(wanted, values.size(), options, header); s != status::ok)
+    return outcome{.code = s};
+  if (base != nullptr) header.flags |= flag_delta;
+  if (!options.metadata_on_device.empty()) return outcome{.code = status::wrong_metadata};
+  if (values.is_null() || options.metadata.is_null()) return outcome{.code = status::invalid_argument};
+  C codec;
+  if (const status s = detail::prepare(codec_of_values(wanted, header), values, how, codec); s != status::ok)
+    return outcome{.code = s};
+  if constexpr (adaptive_codec<C>) header.stages = codec.stages();
+  call.values = tuck::as_bytes(values);
+  if (base != nullptr) call.base = tuck::as_bytes(*base);
+  call.chunk_bound =
+      codec.max_chunk_bytes(static_cast<uint32_t>(std::min<uint64_t>(header.chunk_values, values.size())));
+  const auto encodes = encodes_chunks(codec);
+  call.encode = encodes;
+  if constexpr (is_lossy<C>) {
+    const auto decodes = decodes_chunks(codec);
+    call.decode = decodes;
+    return encode_values(call, frame, options, how);
+  }
+  return encode_values(call, frame, options, how);
 }
 
 }  // namespace tuck::inline TUCK_ABI::host::detail
