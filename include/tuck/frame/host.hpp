@@ -46,7 +46,7 @@ outcome for_chunks(uint64_t first, uint64_t count, uint64_t batch, unsigned thre
   return failure.result(bytes);
 }
 
-// Repeats a value in all of `out`; nothing is a zero.
+// Sets all values of `out` to this one. Without bytes it is zero.
 inline void repeat(const_bytes value, bytes out) noexcept {
   if (value.empty()) {
     std::memset(out.data(), 0, out.size());

@@ -46,7 +46,7 @@ struct chunk_passes {
       return s;
     });
   }
-  // Everything, as decode_delta.
+  // What decode_delta does once the frame is known to be right.
   outcome run(bytes out, const delta_options& options) const noexcept {
     if (const status s = check_base(); s != status::ok) return outcome{.code = s};
     if (options.chunk_by_chunk) return run(true, out);

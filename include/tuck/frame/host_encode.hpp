@@ -23,8 +23,8 @@ inline void write_metadata(bytes frame, const_bytes metadata, const frame_layout
 inline constexpr uint64_t batch_bytes = 128 * 1024;  // bytes of values that a thread takes at a time
 inline constexpr uint64_t batch_chunks = 64;         // maximum number of chunks that a thread takes at a time
 
-// A codec for whole calls, whatever its type: what calls these is compiled once for all codecs. All bytes are those of
-// whole values. `base`: of a delta whose codec uses it, else not read.
+// What calls do with one chunk, without the codec's type: all that calls these is compiled once, not for each codec.
+// The bytes are those of whole values. `base`: the base's values of a delta; only codecs that use it read it.
 using chunk_encoder = function_ref<const_bytes, const_bytes, bytes, uint32_t&>;  // values, base, output, bytes used
 using chunk_decoder = function_ref<const_bytes, const_bytes, bytes, status&>;    // payload, base, values, verdict
 
@@ -152,7 +152,7 @@ status prepare(const C& codec, span<const value_t<C>> values, const execution& h
   }
 }
 
-// A tensor to encode, and with what.
+// One call of encode, without types.
 struct encode_call {
   frame_header header;  // without sizes and digests
   const_bytes values;
