@@ -159,7 +159,18 @@ struct encode_call {
   const_bytes base;      // of a delta
   uint32_t chunk_bound;  // maximum size of the payload of a chunk in bytes
   chunk_encoder encode;
-  chunk_decoder decode;  // of a lossy codec: the digests of chunks are of what it decodes
+  chunk_decoder decode;  // of a lossy codec
+
+  // Returns the digest of the values that `encoded` decodes to. `scratch` is memory for the values of one chunk. Returns
+  // 0 if the codec cannot decode what it has encoded.
+  uint64_t digest_of_decoded(chunk_kind kind, const_bytes chunk, const_bytes encoded,
+                             std::byte* scratch) const noexcept {
+    if (!decode || kind != chunk_kind::encoded) return checksum(chunk);
+    const bytes restored(scratch, chunk.size());
+    status verdict = status::ok;
+    decode(encoded, {}, restored, verdict);
+    return verdict == status::ok ? checksum(restored) : 0;
+  }
 };
 
 // Encodes into `frame`. If `frame` ends before the payloads begin, computes only the size of the frame.
@@ -214,15 +225,8 @@ inline outcome encode_values(encode_call& call, bytes frame, const frame_options
       uint32_t used = 0;
       const chunk_kind kind = encode_chunk(call.encode, value_bytes, chunk, base, {end, slot}, used);
       entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align).word;
-      if (writes && options.checksums) {
-        status decoded = status::ok;
-        if (decodes && kind == chunk_kind::encoded) {
-          call.decode(const_bytes(end, used), const_bytes(), bytes(mine, size), decoded);
-          chunk = {mine, size};
-        }
-        // 0: the codec cannot decode what it has encoded.
-        store_unaligned(frame.data() + at.checksums + 8 * i, decoded == status::ok ? checksum(chunk) : uint64_t{0});
-      }
+      if (writes && options.checksums)
+        store_unaligned(frame.data() + at.checksums + 8 * i, call.digest_of_decoded(kind, chunk, {end, used}, mine));
       const uint64_t padded = round_up_pow2(used, align);
       std::memset(end + used, 0, padded - used);
       end += padded;
