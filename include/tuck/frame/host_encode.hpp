@@ -161,8 +161,8 @@ struct encode_call {
   chunk_encoder encode;
   chunk_decoder decode;  // of a lossy codec
 
-  // Returns the digest of the values that `encoded` decodes to. `scratch` is memory for the values of one chunk. Returns
-  // 0 if the codec cannot decode what it has encoded.
+  // Returns the digest of the values that `encoded` decodes to, or 0 if the codec cannot decode what it has encoded.
+  // `scratch` is memory for the values of one chunk.
   uint64_t digest_of_decoded(chunk_kind kind, const_bytes chunk, const_bytes encoded,
                              std::byte* scratch) const noexcept {
     if (!decode || kind != chunk_kind::encoded) return checksum(chunk);
