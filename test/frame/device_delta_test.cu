@@ -115,7 +115,7 @@ TYPED_TEST(device_deltas, damaged_change_nothing) {
   const two_tensors<V> two(700, .1);
   const auto good = delta_of<TypeParam>(two, {.chunk_values = 64});
   std::mt19937_64 random(9);
-  for (int round = 0; round < (long_run() ? 20'000 : threads_alone ? 10 : brief ? 60 : 300); ++round) {
+  for (int round = 0; round < (long_run() ? 20'000 : threads_alone && !long_tests ? 10 : brief ? 60 : 300); ++round) {
     auto frame = good;
     for (uint64_t changes = 1 + random() % 3; changes != 0; --changes)
       frame[random() % frame.size()] ^= static_cast<std::byte>(1 << random() % 8);
