@@ -110,7 +110,7 @@ def read_head(chunk: Input, count: int, sides: int, width: int) -> Head:
         fits = fits and head.shift <= most <= bits - head.exponent
         require(fits, f"huffman: an exponent of {head.exponent} bits, bin {head.bin}, a shift of {head.shift}")
     else:
-        fits = head.shift + head.bin < bits and head.shift % step == 0
+        fits = head.shift + head.bin < bits and (head.shift + head.bin) % step == 0
         require(fits, f"huffman: integers with a shift of {head.shift} and {head.bin} zeros")
     require(head.marks <= sides, f"huffman: {head.marks} bytes of marks in side streams of {sides}")
     coded = head.mapping != PLAIN and count

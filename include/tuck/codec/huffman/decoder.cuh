@@ -188,8 +188,8 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   }
   // Returns the upper 16 bits of the value that has these bits above its rest, which is 0.
   __device__ uint32_t upper_bits_of_value(uint32_t above) const {
-    const word x = lanes::low_value(
-        lanes::value(static_cast<word>(above) << known::shift, known::exponent, false, shape_.top(), 0));
+    const word x =
+        lanes::low_value(lanes::value(static_cast<word>(above) << known::shift, known::exponent, false, shape_.top()));
     return static_cast<uint32_t>(width == 1 ? x << 8 : x >> (width == 1 ? 0 : 8 * width - 16));
   }
 
@@ -219,11 +219,12 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   template <uint32_t Exponent, class Sink> __device__ void read_values(const bits_type& in, uint32_t& at, Sink& sink) {
     const uint32_t t = threadIdx.x, streams = at_.streams, values = shape_.values;
     const uint32_t end = t < streams ? values : 0;  // of this thread's values
+    const uint32_t zeros = Exponent != 0 ? 0 : shape_.zeros();
     const rest_planes<width, const uint32_t> rests(shape_, Exponent != 0 ? known::shift : shape_.shift(),
                                                    from_ + shape::head_words);
     const auto next = [&](uint32_t q) {
       quad x{};
-      if (4 * q < end) x = read_quad<Exponent>(in, at, end - 4 * q, rests, q);
+      if (4 * q < end) x = read_quad<Exponent>(in, at, end - 4 * q, rests, q, zeros);
       return x;
     };
     // All lanes of a warp come to each step, and exchange quads until each has 16 bytes.
@@ -268,7 +269,7 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   // Decodes quad q, of which `count` values are there, or more.
   template <uint32_t Exponent>
   __device__ quad read_quad(const bits_type& in, uint32_t& at, uint32_t count,
-                            const rest_planes<width, const uint32_t>& rests, uint32_t q) const {
+                            const rest_planes<width, const uint32_t>& rests, uint32_t q, uint32_t zeros) const {
     constexpr bool has_upper = Exponent != 0 || width < 4;  // each x[k] is an entry, else a symbol or what it escapes
     const codes code(temp_.table);
     uint32_t w = in.from(at);
@@ -299,7 +300,7 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
     }
     if constexpr (Exponent == 0) y.shift_up(shape_.shift());
     rests.add(y, q);
-    if constexpr (Exponent == 0) y.to_values(shape_.exponent(), shape_.zigzag(), shape_.top(), shape_.zeros());
+    if constexpr (Exponent == 0) y.to_values(shape_.exponent(), shape_.zigzag(), shape_.top(), zeros);
     return y;
   }
   // Decodes up to four values, with escapes.

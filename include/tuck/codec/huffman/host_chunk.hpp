@@ -55,11 +55,9 @@ template <element T> class host_chunk {
       for (uint32_t i = 0; i < n; ++i) bits |= numbers_[i];
       return bits;
     });
-    const uint32_t zeros = zeros_of(any, width, how.exponent);
-    convert([=](value x, uint32_t e, bool zigzag) { return lanes::number(x, e, zigzag, top, 0); }, how.exponent,
+    convert([=](value x, uint32_t e, bool zigzag) { return lanes::number(x, e, zigzag, top); }, how.exponent,
             how.zigzag);
-    if (zeros != 0) each_number([=](value y) { return y >> zeros; });
-    uint32_t shift = how.exponent != 0 ? float_shift(width, how.exponent) - zeros : 0;
+    uint32_t shift = how.exponent != 0 ? float_shift(width, how.exponent) : 0;
     if (how.exponent == 0) {
       uint32_t of_width[65] = {}, above = 0;
       for (uint32_t i = 0; i < n; ++i) ++of_width[bit_width(static_cast<word>(numbers_[i]))];
@@ -71,7 +69,10 @@ template <element T> class host_chunk {
         }
       }
     }
-    shape_.head[0] = shape::values_head(how, bin, shift, zeros);
+    const uint32_t zeros = zeros_of(any, shift);
+    if (zeros != 0) each_number([=](value y) { return y >> zeros; });
+    shape_.head[0] = shape::values_head(how, bin, shift);
+    shape_.set_zeros(zeros);
     if (n == 0) return;
     detail::vectorized([&] { set_symbols(); });
     uint32_t of_lane[4][symbols] = {}, counts[symbols];
@@ -263,7 +264,7 @@ template <element T> class host_chunk {
     const uint32_t top = shape_.top(), zeros = shape_.zeros();
     const auto shift_up = [&] { each_number([=](value y) { return word{y} << zeros; }); };
     if (zeros != 0 && shape_.exponent() != 0) shift_up();
-    convert([=](value y, uint32_t e, bool zigzag) { return lanes::value(y, e, zigzag, top, 0); }, shape_.exponent(),
+    convert([=](value y, uint32_t e, bool zigzag) { return lanes::value(y, e, zigzag, top); }, shape_.exponent(),
             shape_.zigzag());
     if (zeros != 0 && shape_.exponent() == 0) shift_up();
     std::memcpy(row, numbers_, size_t{shape_.values} * width);

@@ -7,6 +7,8 @@
 //   float      y = (rank | sign | mantissa) >> zeros   from the highest bit on; the sign has one bit, the mantissa m
 //   integer    y = value >> zeros = x, or with `zigzag` 2 x for x from 0 on, and -2 x - 1 for others
 //
+// This is also the number of the whole value, which has 8 w bits, without its lowest `zeros` bits.
+//
 // Symbols. The symbol of a value is y >> shift, at most 63. The rest is the lowest `shift` bits of y. A symbol that has
 // no code, and each 63, is written as the code of 63 (the escape), followed by all bits of y >> shift. Of floats,
 // shift + zeros is fixed (float_shift): a symbol has rank, sign and the highest bit of the mantissa; for f64 rank and
@@ -38,9 +40,9 @@
 // words t, t + S, ... of the flags if they are coded, then those of the marks. Each has its values or bytes in order,
 // of a byte the lower nibble first.
 //
-// Encoders' choices. `top` is chosen by a sample (see sample_group): few large values do not change it. `zeros` is as
-// large as it can be. The shift of integers is the least multiple of shift_step for which at most 1/64 of the numbers
-// have more than shift + 6 bits. Codes are those of code.hpp; the count of 63 is at least 1. Values are `plain` if
+// Encoders' choices. `top` is chosen by a sample (see sample_group): few large values do not change it. Of integers,
+// shift + zeros is the least multiple of shift_step for which at most 1/64 of the numbers have more than shift + 6 bits.
+// `zeros` is as large as it can be with this sum. Codes are those of code.hpp; the count of 63 is at least 1. Values are `plain` if
 // coding them does not pay (pays). Marks are differences if there are at most as many of these as zeros and as ones.
 // Flags and marks are stored if that is not longer than code and table. S is that of streams_of.
 #pragma once
@@ -115,7 +117,7 @@ TUCK_HD constexpr mapping mapping_of(dtype t) noexcept {
   }
 }
 
-// Returns of what the shifts of integers are multiples: wide values have few planes of bits.
+// Returns of what shift + zeros is a multiple: without zeros, wide values have few planes of bits.
 TUCK_HD constexpr uint32_t shift_step(uint32_t width) noexcept { return width < 4 ? 1 : width / 2; }
 // Rounds a shift up to such a multiple.
 TUCK_HD constexpr uint32_t round_shift(uint32_t shift, uint32_t width) noexcept {
@@ -148,13 +150,9 @@ TUCK_HD constexpr uint32_t length_index(uint32_t s, uint32_t exponent) noexcept 
   return exponent == 0 || exponent > 8 ? s : (s & 2) << 4 | s >> 2 << 1 | (s & 1);
 }
 
-// Returns the most zeros of a chunk: only rests have them.
-TUCK_HD constexpr uint32_t max_zeros(uint32_t width, uint32_t exponent) noexcept {
-  return exponent == 0 ? 8 * width - 1 : float_shift(width, exponent);
-}
-// Returns the zeros of a chunk. `any` has the bits that any value has.
-TUCK_HD constexpr uint32_t zeros_of(uint64_t any, uint32_t width, uint32_t exponent) noexcept {
-  const uint64_t bits = any | uint64_t{1} << max_zeros(width, exponent);
+// Returns how many of the lowest `shift` bits all values have as 0. `any` has the bits that any of them has.
+TUCK_HD constexpr uint32_t zeros_of(uint64_t any, uint32_t shift) noexcept {
+  const uint64_t bits = any | uint64_t{1} << shift;
   const auto low = static_cast<uint32_t>(bits);
   return low != 0 ? trailing_zeros(low) : 32 + trailing_zeros(static_cast<uint32_t>(bits >> 32));
 }
@@ -184,22 +182,12 @@ template <class W, uint32_t Width> struct lanes_of {
   TUCK_HD static constexpr W low_value(W x) noexcept {
     return bits == 8 * sizeof(W) ? x : static_cast<W>(x & ((W{1} << bits % (8 * sizeof(W))) - 1));
   }
-  TUCK_HD static constexpr W number(W x, uint32_t exponent, bool zigzag, uint32_t top, uint32_t zeros) noexcept {
-    return static_cast<W>((whole_number(x, exponent, zigzag, top) & ~low(zeros)) >> zeros);
-  }
-  TUCK_HD static constexpr W value(W y, uint32_t exponent, bool zigzag, uint32_t top, uint32_t zeros) noexcept {
-    // The upper `zeros` bits of each y are 0. Those of a negative integer are not.
-    if (exponent == 0) return static_cast<W>(whole_integer(y, zigzag) << zeros & ~low(zeros));
-    y = static_cast<W>(y << zeros);
-    const uint32_t rest = bits - exponent;
-    const auto field = static_cast<W>(minuend(top, rest) - (y & ~low(rest)));
-    return select_bits<W>(low(rest - 1), y,
-                          select_bits<W>(low(bits - 1), static_cast<W>(field >> 1), static_cast<W>(y << exponent)));
-  }
-
- private:
-  // Returns the number of a chunk without zeros.
-  TUCK_HD static constexpr W whole_number(W x, uint32_t exponent, bool zigzag, uint32_t top) noexcept {
+  // Returns x without its lowest n < bits bits, which are 0, but for numbers of negative integers.
+  TUCK_HD static constexpr W down(W x, uint32_t n) noexcept { return static_cast<W>((x & ~low(n)) >> n); }
+  // Undoes it: moves each lane up by n < bits bits.
+  TUCK_HD static constexpr W up(W x, uint32_t n) noexcept { return static_cast<W>(x << n & ~low(n)); }
+  // Converts values without zeros.
+  TUCK_HD static constexpr W number(W x, uint32_t exponent, bool zigzag, uint32_t top) noexcept {
     if (exponent == 0) {
       if (!zigzag) return x;
       const W negative = x >> (bits - 1) & low(1);
@@ -209,11 +197,19 @@ template <class W, uint32_t Width> struct lanes_of {
     const W below = select_bits<W>(low(rest - 1), x, static_cast<W>(x >> exponent));  // sign and mantissa
     return select_bits<W>(low(rest), below, static_cast<W>(minuend(top, rest) - (x << 1 & ~low(rest))));
   }
-  TUCK_HD static constexpr W whole_integer(W y, bool zigzag) noexcept {
-    if (!zigzag) return y;
-    const W negative = y & low(1);
-    return static_cast<W>((y >> 1 & low(bits - 1)) ^ ((negative << (bits - 1) << 1) - negative));
+  TUCK_HD static constexpr W value(W y, uint32_t exponent, bool zigzag, uint32_t top) noexcept {
+    if (exponent == 0) {
+      if (!zigzag) return y;
+      const W negative = y & low(1);
+      return static_cast<W>((y >> 1 & low(bits - 1)) ^ ((negative << (bits - 1) << 1) - negative));
+    }
+    const uint32_t rest = bits - exponent;
+    const auto field = static_cast<W>(minuend(top, rest) - (y & ~low(rest)));
+    return select_bits<W>(low(rest - 1), y,
+                          select_bits<W>(low(bits - 1), static_cast<W>(field >> 1), static_cast<W>(y << exponent)));
   }
+
+ private:
   // Returns what a field is subtracted from. The ones below `top` stop what a lane borrows from the next.
   TUCK_HD static constexpr W minuend(uint32_t top, uint32_t rest) noexcept {
     return static_cast<W>(all(static_cast<W>(static_cast<W>(top) << rest)) | low(rest));
@@ -277,11 +273,14 @@ struct shape {
     return s == escape || escape_bits() >= symbol_bits || s >> escape_bits() == 0;
   }
 
-  // Returns the fields of head[0] that an encoder knows before it has numbers. `bin` is of floats.
-  TUCK_HD static constexpr uint32_t values_head(mapping how, uint32_t bin, uint32_t shift, uint32_t zeros) noexcept {
-    if (how.exponent == 0) bin = zeros;
+  // Returns the fields of head[0] that an encoder knows before it has numbers.
+  TUCK_HD static constexpr uint32_t values_head(mapping how, uint32_t bin, uint32_t shift) noexcept {
     const uint32_t code = how.exponent == 0 ? how.zigzag : how.exponent == 4 ? 4 : how.exponent / 3 + 4;
     return shift | code << 9 | bin << 18;
+  }
+  // Makes so many bits of the shift zeros.
+  TUCK_HD constexpr void set_zeros(uint32_t zeros) noexcept {
+    head[0] = head[0] - zeros + (exponent() == 0 ? zeros << 18 : 0);
   }
   // Sets what depends on the streams' bits. Returns false if it does not fit in the head.
   TUCK_HD constexpr bool set_streams(uint32_t streams, uint32_t least, uint32_t most) noexcept {
@@ -326,7 +325,7 @@ struct shape {
     if (mapping_code() == 3 || marks() > sides || rule() > as_they_are || streams() > max_streams ||
         (head[0] >> 6 & 7) != 0 || (plain() && (shift() != 0 || bin() != 0)) ||
         (e == 0
-             ? shift() + bin() >= bits || shift() % shift_step(width) != 0
+             ? shift() + bin() >= bits || (shift() + bin()) % shift_step(width) != 0
              : e + 2 > bits || top() >> e != 0 || shift() > float_shift(width, e) || float_shift(width, e) + e > bits))
       return false;
     if (!codes_values() && head[0] >> 25 != 0) return false;

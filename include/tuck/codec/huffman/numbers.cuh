@@ -37,13 +37,23 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) number_quad
     return at(static_cast<uint32_t>(k * Width / sizeof(word))) >> (8 * Width * k % (8 * sizeof(word)));
   }
 
-  __device__ void to_numbers(uint32_t exponent, bool zigzag, uint32_t top, uint32_t zeros) {
+  // Adds the bits that any of the values has to `any`.
+  __device__ void to_numbers(uint32_t exponent, bool zigzag, uint32_t top, word& any) {
 #pragma unroll
-    for (uint32_t i = 0; i < words; ++i) set(i, lanes::number(at(i), exponent, zigzag, top, zeros));
+    for (uint32_t i = 0; i < words; ++i) {
+      any |= at(i);
+      set(i, lanes::number(at(i), exponent, zigzag, top));
+    }
   }
   __device__ void to_values(uint32_t exponent, bool zigzag, uint32_t top, uint32_t zeros) {
+    const auto add_zeros = [&] {
 #pragma unroll
-    for (uint32_t i = 0; i < words; ++i) set(i, lanes::value(at(i), exponent, zigzag, top, zeros));
+      for (uint32_t i = 0; i < words; ++i) set(i, lanes::up(at(i), zeros));
+    };
+    if (zeros != 0 && exponent != 0) add_zeros();
+#pragma unroll
+    for (uint32_t i = 0; i < words; ++i) set(i, lanes::value(at(i), exponent, zigzag, top));
+    if (zeros != 0 && exponent == 0) add_zeros();
   }
 
   // Returns the symbols of these numbers, one per byte.
@@ -162,6 +172,15 @@ template <uint32_t Width> struct number_group {
     return x;
   }
 
+  // Returns these numbers without their lowest bits. Above them are bits of others.
+  __device__ number_group shifted_down(uint32_t bits) const {
+    number_group x;
+#pragma unroll
+    for (uint32_t q = 0; q < quads; ++q)
+#pragma unroll
+      for (uint32_t i = 0; i < number_quad<Width>::words; ++i) x.at[q].set(i, at[q].at(i) >> bits);
+    return x;
+  }
   __device__ void store(std::byte* row, uint32_t g) const {
     auto* const to = reinterpret_cast<device::vec128*>(row) + g * vectors;
 #pragma unroll
