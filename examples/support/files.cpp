@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <filesystem>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -115,8 +118,19 @@ void inherit(int descriptor, const struct stat& old) {
 bool handles_signals = false;
 char abandoned[4096];
 
+// And all that is in a temporary folder, the last first.
+struct abandoned_entry {
+  std::string path;
+  bool is_folder = false;
+  const abandoned_entry* before = nullptr;
+};
+std::deque<abandoned_entry> abandoned_entries;
+std::atomic<const abandoned_entry*> last_abandoned{nullptr};
+
 extern "C" void unlink_and_end(int signal) {
   if (abandoned[0] != '\0') ::unlink(abandoned);
+  for (const abandoned_entry* entry = last_abandoned; entry != nullptr; entry = entry->before)
+    entry->is_folder ? ::rmdir(entry->path.c_str()) : ::unlink(entry->path.c_str());
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
@@ -225,6 +239,21 @@ uint64_t input_file::read(bytes room) {
   if (done_ > size_ || (got < room.size() && done_ < size_))
     throw file_error(path_, "the file changed its size while it was read");
   return got;
+}
+
+void input_file::skip(uint64_t count) {
+  done_ += count;
+  if (done_ > size_ || ::lseek(descriptor_, static_cast<off_t>(done_), SEEK_SET) < 0)
+    throw file_error(path_, "the file ends too early");
+}
+
+byte_buffer read_range(const std::string& path, uint64_t first, uint64_t count) {
+  input_file file(path);
+  if (first > file.size() || count > file.size() - first) throw file_error(path, "the file ends too early");
+  file.skip(first);
+  byte_buffer content(count);
+  file.read(content.all());
+  return content;
 }
 
 std::string shown_input(const std::string& path) { return path == standard_stream ? "standard input" : path; }
@@ -390,6 +419,68 @@ void output_file::commit() {
   if (is_in_place_ && (::ftruncate(descriptor_, static_cast<off_t>(written_)) != 0 || !is_synced(descriptor_)))
     fail(errno);
   close_or_throw();
+}
+
+output_folder::output_folder(std::string path) : path_(std::move(path)), target_(path_) {
+  namespace fs = std::filesystem;
+  while (target_.size() > 1 && target_.back() == '/') target_.pop_back();
+  const destination to = follow(target_);
+  target_ = to.path;
+  std::error_code error;
+  const fs::file_status there = fs::status(target_, error);
+  if (there.type() == fs::file_type::none) throw file_error(path_, error.value());
+  if (fs::exists(there)) {
+    if (!fs::is_directory(there)) throw file_error(path_, "the output is a folder, and this is a file");
+    if (!fs::is_empty(target_, error)) throw file_error(path_, "the folder exists and is not empty");
+  }
+  constexpr int tries = 1000;
+  const auto [parent, name] = split(target_);
+  if (name.empty() || name == "." || name == "..") throw file_error(path_, "name a folder that does not exist");
+  const uninterrupted until_known;
+  for (int i = 0; i < tries && temporary_.empty(); ++i) {
+    const std::string candidate = parent + "/.tuck-" + std::to_string(::getpid()) + "-" + std::to_string(i);
+    if (::mkdir(candidate.c_str(), 0777) == 0)
+      add(temporary_ = candidate, true);
+    else if (errno != EEXIST)
+      throw file_error(path_, errno);
+  }
+  if (temporary_.empty()) throw file_error(path_, EEXIST);
+  if (fs::exists(there)) fs::permissions(temporary_, there.permissions(), error);
+}
+
+output_folder::~output_folder() {
+  std::error_code ignored;
+  if (!temporary_.empty()) std::filesystem::remove_all(temporary_, ignored);
+  last_abandoned = nullptr;
+  abandoned_entries.clear();
+}
+
+void output_folder::add(const std::string& path, bool is_folder) {
+  abandoned_entries.push_back({path, is_folder, last_abandoned});
+  last_abandoned = &abandoned_entries.back();
+}
+
+std::string output_folder::place(const std::string& name) {
+  for (size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
+    const std::string folder = temporary_ + "/" + name.substr(0, slash);
+    if (::mkdir(folder.c_str(), 0777) == 0)
+      add(folder, true);
+    else if (errno != EEXIST)
+      throw file_error(path_, errno);
+  }
+  add(temporary_ + "/" + name, false);
+  return abandoned_entries.back().path;
+}
+
+void output_folder::commit() {
+  // The files are on the disk, and now their folders.
+  for (const abandoned_entry& entry : abandoned_entries)
+    if (entry.is_folder && !is_folder_synced(entry.path)) throw file_error(path_, errno);
+  const uninterrupted until_renamed;
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) throw file_error(path_, errno);
+  temporary_.clear();
+  last_abandoned = nullptr;
+  if (!is_folder_synced(split(target_).first)) throw file_error(path_, errno);
 }
 
 }  // namespace tuck::tools

@@ -59,6 +59,8 @@ class input_file {
   uint64_t size() const noexcept { return size_; }
   // Fills the room, or as much of it as there are bytes left; how many. The file must not change its size.
   uint64_t read(bytes room);
+  // Goes on behind the next `count` bytes.
+  void skip(uint64_t count);
 
  private:
   input_file() = default;
@@ -75,6 +77,9 @@ inline constexpr std::string_view standard_stream = "-";
 // The content of a regular file or a pipe, or of standard input for "-". Waits for the writer of a pipe. Throws
 // file_error.
 byte_buffer read_file(const std::string& path);
+
+// `count` bytes of a regular file from offset `first` on. Throws file_error where the file has fewer.
+byte_buffer read_range(const std::string& path, uint64_t first, uint64_t count);
 
 // An input as messages name it: "-" is standard input.
 std::string shown_input(const std::string& path);
@@ -119,6 +124,26 @@ class output_file {
   bool is_in_place_ = false;  // a file that cannot be replaced
   uint64_t written_ = 0;
   int descriptor_ = -1;
+};
+
+// A folder being written. Its files go to a temporary folder beside it, which commit() renames; without commit() the
+// temporary goes. The folder must not exist, or be empty. Whatever goes wrong is a file_error.
+class output_folder {
+ public:
+  explicit output_folder(std::string path);
+  ~output_folder();
+  output_folder(const output_folder&) = delete;
+  output_folder& operator=(const output_folder&) = delete;
+
+  // Returns where to write the file of this name, such as "a/b". Makes the folders in it.
+  std::string place(const std::string& name);
+  void commit();
+
+ private:
+  void add(const std::string& path, bool is_folder);
+
+  std::string path_;  // as the user named it, for messages
+  std::string target_, temporary_;
 };
 
 }  // namespace tuck::tools
