@@ -18,17 +18,18 @@ using tested_huffmans = std::conditional_t<slow, few_huffmans, all_huffmans>;
 TYPED_TEST_SUITE(huffman_block, tested_huffmans, codec_names);
 
 // Values whose upper bits have few or many values, in runs or not, of both signs or one, with zeros; small ones, whose
-// upper bits are 0, all or most; whose lower half is 0.
-enum class huffman_content { normal, positive, runs, uniform, few, one, zeros, skewed, small, upper, nothing };
+// upper bits are 0, all or most; whose lowest bits are 0.
+enum class huffman_content { normal, positive, rounded, runs, uniform, few, one, zeros, skewed, small, upper, nothing };
 constexpr huffman_content huffman_contents[] = {
-    huffman_content::normal, huffman_content::positive, huffman_content::runs,   huffman_content::uniform,
-    huffman_content::few,    huffman_content::one,      huffman_content::zeros,  huffman_content::skewed,
-    huffman_content::small,  huffman_content::upper,    huffman_content::nothing};
+    huffman_content::normal,  huffman_content::positive, huffman_content::rounded, huffman_content::runs,
+    huffman_content::uniform, huffman_content::few,      huffman_content::one,     huffman_content::zeros,
+    huffman_content::skewed,  huffman_content::small,    huffman_content::upper,   huffman_content::nothing};
 
 template <class T> std::vector<T> values_of_content(huffman_content what, uint32_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
   std::vector<T> values(count);
+  const uint64_t low_zeros = 1 + 7 * seed % 22;
   for (uint32_t i = 0; i < count; ++i) {
     uint64_t bits = random();
     const bool again = what == huffman_content::runs && i != 0 && random() % 8 != 0;
@@ -39,7 +40,7 @@ template <class T> std::vector<T> values_of_content(huffman_content what, uint32
       case huffman_content::zeros: bits = random() % 3 == 0 ? bits : 0; break;
       case huffman_content::skewed: bits >>= random() % 64; break;
       case huffman_content::small: bits = bits % 64 >> random() % 6 << (random() % 32 == 0 ? seed % 50 : 0); break;
-      case huffman_content::upper: bits <<= 4 * sizeof(T); break;
+      case huffman_content::upper: bits <<= low_zeros + 4 * sizeof(T) - 4; break;
       case huffman_content::nothing: bits = 0; break;
       default: {
         double x = what == huffman_content::positive || what == huffman_content::runs ? std::abs(normal(random))
@@ -53,6 +54,7 @@ template <class T> std::vector<T> values_of_content(huffman_content what, uint32
           bits = bits_of(static_cast<float>(x)) >> 16;
         else
           bits = static_cast<uint64_t>(std::lround(20 * x));
+        if (what == huffman_content::rounded) bits = bits >> low_zeros << low_zeros;
       }
     }
     values[i] = __builtin_bit_cast(T, static_cast<bits_t<T>>(bits));

@@ -39,7 +39,7 @@ class Head(NamedTuple):
     """What the first two words say."""
 
     shift: int
-    dropped: int  # bytes
+    reserved: int
     mapping: int
     codes_flags: int
     codes_marks: int
@@ -61,9 +61,16 @@ class Head(NamedTuple):
     def top(self) -> int:
         return (self.bin + 1 << max(1, self.exponent - 7)) - 1
 
+    def zeros(self, width: int) -> int:
+        """The lowest bits of all values that are 0."""
+        return float_shift(width, self.exponent) - self.shift if self.exponent else self.bin
+
     def value(self, number: int, width: int) -> int:
+        zeros = self.zeros(width)
         if not self.exponent:
-            return unzigzag(number) % 2 ** (8 * width) if self.mapping == 1 else number
+            integer = unzigzag(number) if self.mapping == 1 else number
+            return (integer << zeros) % 2 ** (8 * width)
+        number <<= zeros
         mantissa = 8 * width - self.exponent - 1  # bits
         rank, sign = number >> mantissa + 1, number >> mantissa & 1
         field = (self.top - rank) % 2**self.exponent
@@ -74,6 +81,11 @@ class Head(NamedTuple):
         if self.exponent in (0, 11):
             return symbol
         return (symbol & 2) << 4 | symbol >> 2 << 1 | symbol & 1
+
+
+def float_shift(width: int, exponent: int) -> int:
+    """The shift of floats without zeros."""
+    return round_up(8 * width - exponent - 2, max(1, width // 2))
 
 
 def split(word: int, *sizes: int) -> list[int]:
@@ -90,15 +102,16 @@ def read_head(chunk: Input, count: int, sides: int, width: int) -> Head:
     require(head.mapping != 3, "huffman: mapping 3")
     require(rule <= 2, "huffman: rule 3 of marks")
     require(streams <= 4, f"huffman: {head.streams} streams")
-    require(head.dropped <= head.shift // 8, f"huffman: {head.dropped} bytes dropped of {head.shift} bits")
-    require(head.shift < bits and head.shift % step == 0, f"huffman: a shift of {head.shift}")
-    require(head.mapping != PLAIN or not head.shift, "huffman: plain values with a shift")
+    require(not head.reserved, "huffman: bits 6 to 8 of the head")
+    require(head.mapping != PLAIN or not (head.shift or head.bin), "huffman: plain values with a shift")
     if head.exponent:
-        fits = head.exponent + max(2, head.shift) <= bits and head.top >> head.exponent == 0
-        fits = fits and head.shift == round_up(bits - head.exponent - 2, step)
+        fits = head.exponent + 2 <= bits and head.top >> head.exponent == 0
+        most = float_shift(width, head.exponent)
+        fits = fits and head.shift <= most <= bits - head.exponent
         require(fits, f"huffman: an exponent of {head.exponent} bits, bin {head.bin}, a shift of {head.shift}")
     else:
-        require(head.bin == 0, f"huffman: bin {head.bin} of integers")
+        fits = head.shift + head.bin < bits and head.shift % step == 0
+        require(fits, f"huffman: integers with a shift of {head.shift} and {head.bin} zeros")
     require(head.marks <= sides, f"huffman: {head.marks} bytes of marks in side streams of {sides}")
     coded = head.mapping != PLAIN and count
     require(coded or not (head.escape_length or table), "huffman: a table of no values")
@@ -152,7 +165,7 @@ def items_of_stream(t: int, streams: int, count: int) -> list[int]:
 
 def read_symbols(chunk: Input, head: Head, count: int, sizes: list[int], width: int) -> tuple[list[int], list[bytes]]:
     """The upper bits of all numbers, and the coded ones of the parts flags and marks."""
-    upper_bits = 8 * width - head.shift
+    upper_bits = 8 * width - head.zeros(width) - head.shift
     values = 0 if head.mapping == PLAIN else count
     table = read_table_of_symbols(chunk, head) if values else []
     has = (symbol < 2**upper_bits or symbol == ESCAPE for symbol, _ in table)
@@ -180,9 +193,9 @@ def read_symbols(chunk: Input, head: Head, count: int, sizes: list[int], width: 
 
 def read_rests(chunk: Input, head: Head, count: int) -> list[int]:
     """The numbers without their upper bits."""
-    rests, at = [0] * count, 8 * head.dropped
+    rests, at = [0] * count, 0
     partial = [bits for bits in (4, 2, 1) if head.shift & bits]
-    for bits in [8] * (head.shift // 8 - head.dropped) + partial:
+    for bits in [8] * (head.shift // 8) + partial:
         plane = chunk.take(bits * count)
         fields_of = [byte >> low & 2**bits - 1 for byte in plane for low in range(0, 8, bits)]
         rests = [rest | field << at for rest, field in zip(rests, fields_of)]

@@ -177,7 +177,9 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
     return true;
   }
 
-  __device__ bool is_known() const { return known::exponent != 0 && shape_.exponent() == known::exponent; }
+  __device__ bool is_known() const {
+    return known::exponent != 0 && shape_.exponent() == known::exponent && shape_.shift() == known::shift;
+  }
   // Returns the upper bits of an entry.
   __device__ uint32_t upper_bits(uint32_t symbol) const {
     if constexpr (known::exponent != 0)
@@ -186,8 +188,8 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   }
   // Returns the upper 16 bits of the value that has these bits above its rest, which is 0.
   __device__ uint32_t upper_bits_of_value(uint32_t above) const {
-    const word x =
-        lanes::low_value(lanes::value(static_cast<word>(above) << known::shift, known::exponent, false, shape_.top()));
+    const word x = lanes::low_value(
+        lanes::value(static_cast<word>(above) << known::shift, known::exponent, false, shape_.top(), 0));
     return static_cast<uint32_t>(width == 1 ? x << 8 : x >> (width == 1 ? 0 : 8 * width - 16));
   }
 
@@ -297,7 +299,7 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
     }
     if constexpr (Exponent == 0) y.shift_up(shape_.shift());
     rests.add(y, q);
-    if constexpr (Exponent == 0) y.to_values(shape_.exponent(), shape_.zigzag(), shape_.top());
+    if constexpr (Exponent == 0) y.to_values(shape_.exponent(), shape_.zigzag(), shape_.top(), shape_.zeros());
     return y;
   }
   // Decodes up to four values, with escapes.

@@ -31,7 +31,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     alignas(16) uint32_t codes[symbols], nibble_codes[2][nibbles];  // counts, then entries
     uint32_t flags[flag_words];
     typename block_sides<Threads>::TempStorage sides;
-    uint32_t any[2];                   // of all numbers
+    uint32_t any[2];                   // the bits that any value has
     uint32_t head, bits, least, most;  // head: of head[0] table, escape, marks and flags; or `plain`, marks and flags
     uint32_t spare[max_streams];       // for a word of each stream, if the chunk has no capacity for streams
   };
@@ -51,15 +51,17 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     shape_ = {width, sections.list.size(0) / width, padded_sides(sections.list)};
     clear();
     device::sync_block();
-    if (how.exponent != 0)
-      survey<width>::count_exponents(values, shape_.values, how.exponent, temp_.chunk);
-    else
-      survey<width>::count_widths(values, shape_.values, how.zigzag, temp_.codes);
+    const uint64_t any = how.exponent != 0
+                             ? survey<width>::count_exponents(values, shape_.values, how.exponent, temp_.chunk)
+                             : survey<width>::count_widths(values, shape_.values, how.zigzag, temp_.codes);
+    add_bits(any);
     const uint32_t marks = block_sides<Threads>::to_marks(temp_.sides, sides_, shape_.sides, temp_.flags);
     device::sync_block();
-    shift_ = how.exponent != 0 ? float_shift(width, how.exponent) : survey<width>::shift_of(temp_.codes, shape_.values);
+    const uint32_t zeros = survey<width>::zeros_of(temp_.any, how.exponent);
+    shift_ = how.exponent != 0 ? float_shift(width, how.exponent) - zeros
+                               : survey<width>::shift_of(temp_.codes, shape_.values, zeros);
     const uint32_t bin = how.exponent != 0 ? survey<width>::bin_of(temp_.chunk) : 0;
-    shape_.head[0] = shape::values_head(how, bin, shift_);
+    shape_.head[0] = shape::values_head(how, bin, shift_, zeros);
     shape_.head[1] = marks;
     if (how.exponent == 0) {  // the counts of widths have been read
       device::sync_block();
@@ -69,7 +71,6 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     with_exponent([&]<uint32_t Exponent>() { make_numbers<Exponent>(values); });
     if (shape_.sides != 0) count_nibbles();
     device::sync_block();
-    shape_.head[0] |= survey<width>::dropped_of(temp_.any, shift_) << 6;
     make_codes();
     if (shape_.values != 0) with_exponent([&]<uint32_t Exponent>() { write_rests<Exponent>(); });
     device::sync_block();
@@ -146,9 +147,9 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     const uint32_t bytes = shape_.values * width;  // the last group has zeros behind the values
     if (threadIdx.x < group_bytes - bytes % group_bytes) row_[bytes + threadIdx.x] = std::byte{};
   }
-  // Calls f<E>(): E is the exponent of floats of type T, or 0 for values whose mapping is known only now.
+  // Calls f<E>(): E is the exponent of floats of type T without zeros, or 0 for values whose mapping is known only now.
   template <class F> __device__ void with_exponent(const F& f) const {
-    if (known::exponent != 0 && shape_.exponent() == known::exponent)
+    if (known::exponent != 0 && shape_.exponent() == known::exponent && shift_ == known::shift)
       f.template operator()<known::exponent>();
     else
       f.template operator()<0>();
@@ -162,11 +163,11 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     const uint32_t shift = shift_of<Exponent>(), exponent = Exponent != 0 ? Exponent : shape_.exponent();
     const uint32_t top = top_of_bin(shape_.bin(), exponent);
     const bool zigzag = Exponent == 0 && shape_.zigzag();
-    word any = 0;
+    const uint32_t zeros = Exponent != 0 ? 0 : shape_.zeros();
     values.visit(shape_.values, [&](uint32_t g, group x) {
 #pragma unroll
       for (uint32_t i = 0; i < group::quads; ++i) {
-        x.at[i].to_numbers(exponent, zigzag, top, any);
+        x.at[i].to_numbers(exponent, zigzag, top, zeros);
         const uint32_t s = x.at[i].symbols(shift), first = g * group::values + 4 * i;
         if (first + 4 <= shape_.values) {
           count.template count<0, 8>(s);
@@ -180,7 +181,10 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       }
       x.store(row_, g);
     });
-    uint32_t low = device::warp_or(static_cast<uint32_t>(any)), high = 0;
+  }
+  __device__ void add_bits(uint64_t any) {
+    const uint32_t low = device::warp_or(static_cast<uint32_t>(any));
+    uint32_t high = 0;
     if constexpr (width == 8) high = device::warp_or(static_cast<uint32_t>(any >> 32));
     if (device::lane_id() == 0) {
       device::atomic_or(&temp_.any[0], low);
@@ -246,19 +250,20 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     const rest_planes<width, uint32_t> rests(shape_, shift_of<Exponent>(), temp_.chunk + shape::head_words);
     const uint32_t groups = group::number(shape_.values);
     if (device::warp_id() == 0) return;
+    const uint32_t end = round_up_pow2(groups, 5);  // of whole warps; also the zeros behind the planes
 #pragma unroll 2
-    for (uint32_t g = threadIdx.x - device::warp_size; g < (groups + 3) / 4 * 4; g += Threads - device::warp_size)
-      rests.store(g < groups ? group::load(row_, g) : group{}, g);  // also the zeros behind the planes
+    for (uint32_t g = threadIdx.x - device::warp_size; g < end; g += Threads - device::warp_size)
+      rests.store(g < groups ? group::load(row_, g) : group{}, g);
   }
   // Restores the values, as the rests.
   __device__ void make_plain() {
-    const uint32_t exponent = shape_.exponent(), top = shape_.top();
+    const uint32_t exponent = shape_.exponent(), top = shape_.top(), zeros = shape_.zeros();
     const bool zigzag = shape_.zigzag();
     shape_.head[0] = temp_.head;
     auto* const to = reinterpret_cast<std::byte*>(temp_.chunk + shape::head_words);
     for (uint32_t q = threadIdx.x; q < quads(); q += Threads) {
       quad x = quad::load(row_, q);
-      x.to_values(exponent, zigzag, top);
+      x.to_values(exponent, zigzag, top, zeros);
       auto* const words = reinterpret_cast<uint32_t*>(to) + q * width;
 #pragma unroll
       for (uint32_t i = 0; i < width; ++i)
@@ -269,8 +274,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
 
   // Appends quad q to a stream. Calls check() after each word at most.
   template <class Check>
-  __device__ void put_quad(device::codes_to_shared& to, uint32_t q, uint32_t shift, uint32_t count,
-                           const Check& check) const {
+  __device__ void put_quad(device::codes_to_shared& to, uint32_t q, uint32_t shift, uint32_t escape_bits,
+                           uint32_t count, const Check& check) const {
     const device::shared_words code(temp_.codes);
     const quad x = quad::load(row_, q);
     const uint32_t s = x.symbols(shift);
@@ -284,7 +289,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       check();
       if ((entry & escape_mark) == 0) continue;
       const word y = static_cast<word>(reinterpret_cast<const bits_t<T>*>(row_)[4 * q + k]) >> shift;
-      for (uint32_t left = 8 * width - shift; left != 0;) {  // up to 10 bits at a time
+      for (uint32_t left = escape_bits; left != 0;) {  // up to 10 bits at a time
         const uint32_t bits = left < max_length ? left : max_length;
         left -= bits;
         to.put(static_cast<uint32_t>(y >> left) << (32 - bits) | bits, 0);
@@ -308,10 +313,11 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     if (shape_.codes_values())
       with_exponent([&]<uint32_t Exponent>() {
         const uint32_t shift = shift_of<Exponent>(), whole = shape_.values / 4;
+        const uint32_t escape_bits = Exponent != 0 ? 8 * width - shift : shape_.escape_bits();
         uint32_t q = t;
 #pragma unroll 1
-        for (; q < whole; q += streams) put_quad(to, q, shift, 4, check);
-        if (q == whole && shape_.values % 4 != 0) put_quad(to, q, shift, shape_.values % 4, check);
+        for (; q < whole; q += streams) put_quad(to, q, shift, escape_bits, 4, check);
+        if (q == whole && shape_.values % 4 != 0) put_quad(to, q, shift, escape_bits, shape_.values % 4, check);
       });
 #pragma unroll 1
     for (uint32_t p = 0; p < 2; ++p)

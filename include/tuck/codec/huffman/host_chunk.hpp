@@ -50,14 +50,16 @@ template <element T> class host_chunk {
     std::memcpy(numbers_, row, size_t{n} * width);
     const uint32_t bin = how.exponent != 0 ? find_bin(numbers_, n, how.exponent) : 0;
     const uint32_t top = top_of_bin(bin, how.exponent);
-    convert([&](value x, uint32_t e, bool zigzag) { return lanes::number(x, e, zigzag, top); }, how.exponent,
-            how.zigzag);
     const value any = detail::vectorized([&] {
       value bits = 0;
       for (uint32_t i = 0; i < n; ++i) bits |= numbers_[i];
       return bits;
     });
-    uint32_t shift = how.exponent != 0 ? float_shift(width, how.exponent) : 0;
+    const uint32_t zeros = zeros_of(any, width, how.exponent);
+    convert([=](value x, uint32_t e, bool zigzag) { return lanes::number(x, e, zigzag, top, 0); }, how.exponent,
+            how.zigzag);
+    if (zeros != 0) each_number([=](value y) { return y >> zeros; });
+    uint32_t shift = how.exponent != 0 ? float_shift(width, how.exponent) - zeros : 0;
     if (how.exponent == 0) {
       uint32_t of_width[65] = {}, above = 0;
       for (uint32_t i = 0; i < n; ++i) ++of_width[bit_width(static_cast<word>(numbers_[i]))];
@@ -69,9 +71,7 @@ template <element T> class host_chunk {
         }
       }
     }
-    uint32_t dropped = 0;
-    while (dropped < shift / 8 && (any >> 8 * dropped & 255) == 0) ++dropped;
-    shape_.head[0] = shape::values_head(how, bin, shift) | dropped << 6;
+    shape_.head[0] = shape::values_head(how, bin, shift, zeros);
     if (n == 0) return;
     detail::vectorized([&] { set_symbols(); });
     uint32_t of_lane[4][symbols] = {}, counts[symbols];
@@ -260,18 +260,18 @@ template <element T> class host_chunk {
       return true;
     }
     detail::vectorized([&] { host_planes<value>(shape_).add(at, numbers_); });
-    convert([top = shape_.top()](value y, uint32_t e, bool zigzag) { return lanes::value(y, e, zigzag, top); },
-            shape_.exponent(), shape_.zigzag());
+    const uint32_t top = shape_.top(), zeros = shape_.zeros();
+    const auto shift_up = [&] { each_number([=](value y) { return word{y} << zeros; }); };
+    if (zeros != 0 && shape_.exponent() != 0) shift_up();
+    convert([=](value y, uint32_t e, bool zigzag) { return lanes::value(y, e, zigzag, top, 0); }, shape_.exponent(),
+            shape_.zigzag());
+    if (zeros != 0 && shape_.exponent() == 0) shift_up();
     std::memcpy(row, numbers_, size_t{shape_.values} * width);
     return true;
   }
   // Calls one(x, exponent, zigzag) for all numbers in loops of their own, which compilers vectorise.
   template <class One> void convert(const One& one, uint32_t exponent, bool zigzag) noexcept {
-    const auto all = [&](uint32_t e, bool z) {
-      detail::vectorized([&] {
-        for (uint32_t i = 0, n = shape_.values; i < n; ++i) numbers_[i] = one(numbers_[i], e, z);
-      });
-    };
+    const auto all = [&](uint32_t e, bool z) { each_number([&](value x) { return one(x, e, z); }); };
     switch (exponent) {
       case 0: return zigzag ? all(0, true) : static_cast<void>(0);
       case 4: return all(4, false);
@@ -279,6 +279,11 @@ template <element T> class host_chunk {
       case 8: return all(8, false);
       default: return all(11, false);
     }
+  }
+  template <class One> void each_number(const One& one) noexcept {
+    detail::vectorized([&] {
+      for (uint32_t i = 0, n = shape_.values; i < n; ++i) numbers_[i] = static_cast<value>(one(numbers_[i]));
+    });
   }
   bool read_streams(const std::byte* directory, const std::byte* from, uint32_t words) noexcept {
     uint32_t all = 0;

@@ -29,7 +29,7 @@ template <uint32_t K> constexpr uint64_t spread_bytes(uint64_t x) noexcept {
 template <class Value> class host_planes {
  public:
   explicit host_planes(const shape& s) noexcept
-      : values_(s.values), shift_(s.shift()), first_byte_(s.dropped()), whole_(shift_ / 8), partial_(shift_ % 8) {
+      : values_(s.values), shift_(s.shift()), whole_(shift_ / 8), partial_(shift_ % 8) {
     for (const uint32_t k : {1u, 2u, 4u, 8u}) plane_bytes_[k] = 4 * size_t{s.plane_words(k)};
   }
 
@@ -40,7 +40,7 @@ template <class Value> class host_planes {
       const uint32_t n = std::min(values_ - first, block);
       const Value* const __restrict x = numbers + first;
       std::byte* plane = to;
-      for (uint32_t b = first_byte_; b < whole_; ++b, plane += plane_bytes_[8]) {
+      for (uint32_t b = 0; b < whole_; ++b, plane += plane_bytes_[8]) {
         std::byte* const __restrict out = plane + first;
         for (uint32_t i = 0; i < n; ++i) out[i] = static_cast<std::byte>(x[i] >> 8 * b);
       }
@@ -60,12 +60,11 @@ template <class Value> class host_planes {
   }
   // Moves symbols up and adds their rests.
   void add(const std::byte* from, Value* numbers) const noexcept {
-    const uint32_t stored = whole_ - first_byte_;  // planes of bytes
     for (uint32_t first = 0; first < values_; first += block) {
       const uint32_t n = std::min(values_ - first, block);
       const std::byte* const bytes = from + first;
       uint8_t upper[block + 8] = {};
-      for_planes_of_bits<const std::byte>(from + stored * plane_bytes_[8], first,
+      for_planes_of_bits<const std::byte>(from + whole_ * plane_bytes_[8], first,
                                           [&]<uint32_t K>(const std::byte* bits, uint32_t below) {
                                             for (uint32_t i = 0; i < n; i += 8, bits += K) {
                                               uint64_t packed = 0, of_eight;
@@ -76,17 +75,16 @@ template <class Value> class host_planes {
                                             }
                                           });
       Value* const x = numbers + first;
-      if (stored == 0)
+      if (whole_ == 0)
         join<0>(x, n, upper, bytes);
-      else if (stored == 1)
+      else if (whole_ == 1)
         join<1>(x, n, upper, bytes);
       else
         join<2>(x, n, upper, bytes);
-      for (uint32_t p = 2; p < stored; ++p) {
+      for (uint32_t p = 2; p < whole_; ++p) {
         const std::byte* const plane = bytes + p * plane_bytes_[8];
-        const uint32_t up = 8 * (first_byte_ + p);
         for (uint32_t i = 0; i < n; ++i)
-          x[i] = static_cast<Value>(x[i] | uint64_t{static_cast<uint8_t>(plane[i])} << up);
+          x[i] = static_cast<Value>(x[i] | uint64_t{static_cast<uint8_t>(plane[i])} << 8 * p);
       }
     }
   }
@@ -98,13 +96,13 @@ template <class Value> class host_planes {
   // The same for the partial byte and the first Planes planes of bytes.
   template <uint32_t Planes>
   void join(Value* __restrict x, uint32_t n, const uint8_t* __restrict upper, const std::byte* low) const noexcept {
-    const uint32_t shift = shift_, up = 8 * whole_ % (8 * sizeof(word)), at = 8 * first_byte_ % (8 * sizeof(word));
+    const uint32_t shift = shift_, up = 8 * whole_ % (8 * sizeof(word));
     const std::byte* const __restrict a = low;
     const std::byte* const __restrict b = Planes > 1 ? low + plane_bytes_[8] : low;
     for (uint32_t i = 0; i < n; ++i) {
       word y = word{x[i]} << shift | word{upper[i]} << up;
-      if (Planes > 0) y |= word{static_cast<uint8_t>(a[i])} << at;
-      if (Planes > 1) y |= word{static_cast<uint8_t>(b[i])} << at << 8;
+      if (Planes > 0) y |= word{static_cast<uint8_t>(a[i])};
+      if (Planes > 1) y |= word{static_cast<uint8_t>(b[i])} << 8;
       x[i] = static_cast<Value>(y);
     }
   }
@@ -121,7 +119,7 @@ template <class Value> class host_planes {
     one.template operator()<1>();
   }
 
-  uint32_t values_, shift_, first_byte_, whole_, partial_;
+  uint32_t values_, shift_, whole_, partial_;
   size_t plane_bytes_[9] = {};  // of planes of 1, 2, 4 and 8 bits
 };
 

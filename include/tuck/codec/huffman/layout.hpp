@@ -1,14 +1,15 @@
 // The format of huffman: each value becomes a symbol of six bits, which has a code, and a rest, which is stored.
 //
-// Numbers. Each value of w bytes becomes a number y of 8 w bits. A float has a sign, an exponent field of e bits and m
-// bits of mantissa. Its rank is `top` of the chunk, less its own exponent field, modulo 2^e:
+// Numbers. The lowest `zeros` bits of all values of a chunk are 0. Each value of w bytes becomes a number y of
+// 8 w - zeros bits. A float has a sign, an exponent field of e bits and m bits of mantissa. Its rank is `top` of the
+// chunk, less its own exponent field, modulo 2^e:
 //
-//   float      y = rank | sign | mantissa       from the highest bit on; the sign has one bit, the mantissa m
-//   integer    y = value, or with `zigzag` 2 value for values from 0 on, and -2 value - 1 for others
+//   float      y = (rank | sign | mantissa) >> zeros   from the highest bit on; the sign has one bit, the mantissa m
+//   integer    y = value >> zeros = x, or with `zigzag` 2 x for x from 0 on, and -2 x - 1 for others
 //
 // Symbols. The symbol of a value is y >> shift, at most 63. The rest is the lowest `shift` bits of y. A symbol that has
-// no code, and each 63, is written as the code of 63 (the escape), followed by all 8 w - shift bits of y >> shift. The
-// shift of floats is fixed (float_shift): a symbol has rank, sign and the highest bit of the mantissa; for f64 rank and
+// no code, and each 63, is written as the code of 63 (the escape), followed by all bits of y >> shift. Of floats,
+// shift + zeros is fixed (float_shift): a symbol has rank, sign and the highest bit of the mantissa; for f64 rank and
 // sign.
 //
 // Side streams. In a chain a chunk also has side streams, in the order of chain/chain.hpp. They form one string of bits
@@ -21,9 +22,9 @@
 // Chunk. It consists of 32-bit little-endian words:
 //
 //   u32 head[2]            see `shape`
-//   planes                 the rests: bytes `dropped` to shift / 8 - 1 of all numbers, a plane of n bytes each, lowest
-//                          first. Then the remaining shift % 8 bits of all rests, in planes of 4, 2 and 1 bits a value
-//                          as its binary digits say, those of 4 bits lowest. With `plain` the values, and no rests
+//   planes                 the rests: bytes 0 to shift / 8 - 1 of all numbers, a plane of n bytes each, lowest first.
+//                          Then the remaining shift % 8 bits of all rests, in planes of 4, 2 and 1 bits a value as its
+//                          binary digits say, those of 4 bits lowest. With `plain` the values, and no rests
 //   flags, marks           if they are not coded
 //   u32 lengths[]          of the codes of symbols below 63, four bits each, in the order of length_index;
 //                          `table_words` words, all further lengths are 0. Absent with `plain`, or without values
@@ -37,9 +38,9 @@
 // words t, t + S, ... of the flags if they are coded, then those of the marks. Each has its values or bytes in order,
 // of a byte the lower nibble first.
 //
-// Encoders' choices. `top` is chosen by a sample (see sample_group): few large values do not change it. The shift of
-// integers is the least multiple of shift_step for which at most 1/64 of the values have more than shift + 6 bits.
-// `dropped` is as large as it can be. Codes are those of code.hpp; the count of 63 is at least 1. Values are `plain` if
+// Encoders' choices. `top` is chosen by a sample (see sample_group): few large values do not change it. `zeros` is as
+// large as it can be. The shift of integers is the least multiple of shift_step for which at most 1/64 of the numbers
+// have more than shift + 6 bits. Codes are those of code.hpp; the count of 63 is at least 1. Values are `plain` if
 // coding them does not pay (pays). Marks are differences if there are at most as many of these as zeros and as ones.
 // Flags and marks are stored if that is not longer than code and table. S is that of streams_of.
 #pragma once
@@ -114,13 +115,13 @@ TUCK_HD constexpr mapping mapping_of(dtype t) noexcept {
   }
 }
 
-// Returns of what shifts are multiples, so that the planes of four values have whole bytes.
+// Returns of what the shifts of integers are multiples: wide values have few planes of bits.
 TUCK_HD constexpr uint32_t shift_step(uint32_t width) noexcept { return width < 4 ? 1 : width / 2; }
 // Rounds a shift up to such a multiple.
 TUCK_HD constexpr uint32_t round_shift(uint32_t shift, uint32_t width) noexcept {
   return (shift + shift_step(width) - 1) / shift_step(width) * shift_step(width);
 }
-// Returns the shift of floats.
+// Returns the shift of floats without zeros.
 TUCK_HD constexpr uint32_t float_shift(uint32_t width, uint32_t exponent) noexcept {
   return round_shift(8 * width - exponent - 2, width);
 }
@@ -145,6 +146,17 @@ TUCK_HD constexpr uint32_t streams_of(uint32_t words) noexcept {
 // Returns the index of the length of a symbol's code. Those of negative floats are behind all others.
 TUCK_HD constexpr uint32_t length_index(uint32_t s, uint32_t exponent) noexcept {
   return exponent == 0 || exponent > 8 ? s : (s & 2) << 4 | s >> 2 << 1 | (s & 1);
+}
+
+// Returns the most zeros of a chunk: only rests have them.
+TUCK_HD constexpr uint32_t max_zeros(uint32_t width, uint32_t exponent) noexcept {
+  return exponent == 0 ? 8 * width - 1 : float_shift(width, exponent);
+}
+// Returns the zeros of a chunk. `any` has the bits that any value has.
+TUCK_HD constexpr uint32_t zeros_of(uint64_t any, uint32_t width, uint32_t exponent) noexcept {
+  const uint64_t bits = any | uint64_t{1} << max_zeros(width, exponent);
+  const auto low = static_cast<uint32_t>(bits);
+  return low != 0 ? trailing_zeros(low) : 32 + trailing_zeros(static_cast<uint32_t>(bits >> 32));
 }
 
 // The exponent and the shift of most values of T, if these are floats: then known when kernels are compiled. Values of
@@ -172,7 +184,22 @@ template <class W, uint32_t Width> struct lanes_of {
   TUCK_HD static constexpr W low_value(W x) noexcept {
     return bits == 8 * sizeof(W) ? x : static_cast<W>(x & ((W{1} << bits % (8 * sizeof(W))) - 1));
   }
-  TUCK_HD static constexpr W number(W x, uint32_t exponent, bool zigzag, uint32_t top) noexcept {
+  TUCK_HD static constexpr W number(W x, uint32_t exponent, bool zigzag, uint32_t top, uint32_t zeros) noexcept {
+    return static_cast<W>((whole_number(x, exponent, zigzag, top) & ~low(zeros)) >> zeros);
+  }
+  TUCK_HD static constexpr W value(W y, uint32_t exponent, bool zigzag, uint32_t top, uint32_t zeros) noexcept {
+    // The upper `zeros` bits of each y are 0. Those of a negative integer are not.
+    if (exponent == 0) return static_cast<W>(whole_integer(y, zigzag) << zeros & ~low(zeros));
+    y = static_cast<W>(y << zeros);
+    const uint32_t rest = bits - exponent;
+    const auto field = static_cast<W>(minuend(top, rest) - (y & ~low(rest)));
+    return select_bits<W>(low(rest - 1), y,
+                          select_bits<W>(low(bits - 1), static_cast<W>(field >> 1), static_cast<W>(y << exponent)));
+  }
+
+ private:
+  // Returns the number of a chunk without zeros.
+  TUCK_HD static constexpr W whole_number(W x, uint32_t exponent, bool zigzag, uint32_t top) noexcept {
     if (exponent == 0) {
       if (!zigzag) return x;
       const W negative = x >> (bits - 1) & low(1);
@@ -182,19 +209,11 @@ template <class W, uint32_t Width> struct lanes_of {
     const W below = select_bits<W>(low(rest - 1), x, static_cast<W>(x >> exponent));  // sign and mantissa
     return select_bits<W>(low(rest), below, static_cast<W>(minuend(top, rest) - (x << 1 & ~low(rest))));
   }
-  TUCK_HD static constexpr W value(W y, uint32_t exponent, bool zigzag, uint32_t top) noexcept {
-    if (exponent == 0) {
-      if (!zigzag) return y;
-      const W negative = y & low(1);
-      return static_cast<W>((y >> 1 & low(bits - 1)) ^ ((negative << (bits - 1) << 1) - negative));
-    }
-    const uint32_t rest = bits - exponent;
-    const auto field = static_cast<W>(minuend(top, rest) - (y & ~low(rest)));
-    return select_bits<W>(low(rest - 1), y,
-                          select_bits<W>(low(bits - 1), static_cast<W>(field >> 1), static_cast<W>(y << exponent)));
+  TUCK_HD static constexpr W whole_integer(W y, bool zigzag) noexcept {
+    if (!zigzag) return y;
+    const W negative = y & low(1);
+    return static_cast<W>((y >> 1 & low(bits - 1)) ^ ((negative << (bits - 1) << 1) - negative));
   }
-
- private:
   // Returns what a field is subtracted from. The ones below `top` stop what a lane borrows from the next.
   TUCK_HD static constexpr W minuend(uint32_t top, uint32_t rest) noexcept {
     return static_cast<W>(all(static_cast<W>(static_cast<W>(top) << rest)) | low(rest));
@@ -206,11 +225,12 @@ enum mark_rule : uint32_t { differences, inverted, as_they_are };
 
 // What a decoder knows about a chunk: its sizes and its first two words.
 //
-//    31     29 28    25 24    18 17    14    13      12    11      9 8       6 5       0
-//   +---------+--------+--------+--------+-------+-------+---------+---------+---------+
-//   |  table  | escape |  bin   | entry  | marks | flags | mapping | dropped |  shift  |   head[0]
-//   +---------+--------+--------+--------+-------+-------+---------+---------+---------+
+//    31     29 28    25 24    18 17    14    13      12    11      9 8     6 5       0
+//   +---------+--------+--------+--------+-------+-------+---------+-------+---------+
+//   |  table  | escape |  bin   | entry  | marks | flags | mapping |   0   |  shift  |   head[0]
+//   +---------+--------+--------+--------+-------+-------+---------+-------+---------+
 //    words - 1  length  of top           coded?  coded?
+//                       or zeros of integers
 //    31                20 19        17 16  15 14                                      0
 //   +--------------------+------------+------+-----------------------------------------+
 //   |     least / 4      | log2 S - 3 | rule |             bytes of marks              |   head[1]
@@ -225,7 +245,6 @@ struct shape {
 
   static constexpr uint32_t head_words = 2, plain_mapping = 2;
   TUCK_HD constexpr uint32_t shift() const noexcept { return head[0] & 63; }
-  TUCK_HD constexpr uint32_t dropped() const noexcept { return head[0] >> 6 & 7; }
   TUCK_HD constexpr uint32_t mapping_code() const noexcept { return head[0] >> 9 & 7; }
   TUCK_HD constexpr bool codes_flags() const noexcept { return (head[0] >> 12 & 1) != 0; }
   TUCK_HD constexpr bool codes_marks() const noexcept { return (head[0] >> 13 & 1) != 0; }
@@ -247,16 +266,20 @@ struct shape {
   TUCK_HD constexpr bool codes_values() const noexcept { return !plain() && values != 0; }
   TUCK_HD constexpr bool has_streams() const noexcept { return codes_values() || codes_flags() || codes_marks(); }
   TUCK_HD constexpr uint32_t flag_bytes() const noexcept { return (sides + 7) / 8; }
-  TUCK_HD constexpr uint32_t escape_bits() const noexcept { return 8 * width - shift(); }
+  TUCK_HD constexpr uint32_t zeros() const noexcept {
+    return exponent() != 0 ? float_shift(width, exponent()) - shift() : bin();
+  }
+  TUCK_HD constexpr uint32_t escape_bits() const noexcept { return saved_bits() - zeros(); }
   // Returns the bits of a value that are not among the rests.
-  TUCK_HD constexpr uint32_t saved_bits() const noexcept { return escape_bits() + 8 * dropped(); }
+  TUCK_HD constexpr uint32_t saved_bits() const noexcept { return 8 * width - shift(); }
   // Returns whether a value can have symbol s.
   TUCK_HD constexpr bool can_have(uint32_t s) const noexcept {
     return s == escape || escape_bits() >= symbol_bits || s >> escape_bits() == 0;
   }
 
-  // Returns the fields of head[0] that an encoder knows before it has numbers.
-  TUCK_HD static constexpr uint32_t values_head(mapping how, uint32_t bin, uint32_t shift) noexcept {
+  // Returns the fields of head[0] that an encoder knows before it has numbers. `bin` is of floats.
+  TUCK_HD static constexpr uint32_t values_head(mapping how, uint32_t bin, uint32_t shift, uint32_t zeros) noexcept {
+    if (how.exponent == 0) bin = zeros;
     const uint32_t code = how.exponent == 0 ? how.zigzag : how.exponent == 4 ? 4 : how.exponent / 3 + 4;
     return shift | code << 9 | bin << 18;
   }
@@ -274,8 +297,8 @@ struct shape {
   TUCK_HD constexpr uint32_t rest_words() const noexcept {
     if (plain()) return (values * width + 3) / 4;
     const uint32_t k = shift();
-    return (k / 8 - dropped()) * plane_words(8) + ((k & 4) != 0 ? plane_words(4) : 0) +
-           ((k & 2) != 0 ? plane_words(2) : 0) + ((k & 1) != 0 ? plane_words(1) : 0);
+    return k / 8 * plane_words(8) + ((k & 4) != 0 ? plane_words(4) : 0) + ((k & 2) != 0 ? plane_words(2) : 0) +
+           ((k & 1) != 0 ? plane_words(1) : 0);
   }
 
   // Where the parts begin, in words, and the number of streams.
@@ -300,10 +323,11 @@ struct shape {
   // Returns whether an encoder can have written the head.
   TUCK_HD constexpr bool fits() const noexcept {
     const uint32_t e = exponent(), bits = 8 * width;
-    if (mapping_code() == 3 || marks() > sides || rule() > as_they_are || streams() > max_streams || shift() >= bits ||
-        shift() % shift_step(width) != 0 || dropped() > shift() / 8 || (plain() && shift() != 0) ||
-        (e == 0 ? bin() != 0
-                : e + 2 > bits || top() >> e != 0 || shift() != float_shift(width, e) || shift() + e > bits))
+    if (mapping_code() == 3 || marks() > sides || rule() > as_they_are || streams() > max_streams ||
+        (head[0] >> 6 & 7) != 0 || (plain() && (shift() != 0 || bin() != 0)) ||
+        (e == 0
+             ? shift() + bin() >= bits || shift() % shift_step(width) != 0
+             : e + 2 > bits || top() >> e != 0 || shift() > float_shift(width, e) || float_shift(width, e) + e > bits))
       return false;
     if (!codes_values() && head[0] >> 25 != 0) return false;
     return has_streams() || (least() == 0 && entry_bits() == 0 && streams() == min_streams);

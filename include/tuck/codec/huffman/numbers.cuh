@@ -37,17 +37,13 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) number_quad
     return at(static_cast<uint32_t>(k * Width / sizeof(word))) >> (8 * Width * k % (8 * sizeof(word)));
   }
 
-  __device__ void to_numbers(uint32_t exponent, bool zigzag, uint32_t top, word& any) {
+  __device__ void to_numbers(uint32_t exponent, bool zigzag, uint32_t top, uint32_t zeros) {
 #pragma unroll
-    for (uint32_t i = 0; i < words; ++i) {
-      const word y = lanes::number(at(i), exponent, zigzag, top);
-      any |= y;
-      set(i, y);
-    }
+    for (uint32_t i = 0; i < words; ++i) set(i, lanes::number(at(i), exponent, zigzag, top, zeros));
   }
-  __device__ void to_values(uint32_t exponent, bool zigzag, uint32_t top) {
+  __device__ void to_values(uint32_t exponent, bool zigzag, uint32_t top, uint32_t zeros) {
 #pragma unroll
-    for (uint32_t i = 0; i < words; ++i) set(i, lanes::value(at(i), exponent, zigzag, top));
+    for (uint32_t i = 0; i < words; ++i) set(i, lanes::value(at(i), exponent, zigzag, top, zeros));
   }
 
   // Returns the symbols of these numbers, one per byte.
@@ -178,7 +174,7 @@ template <uint32_t Width> struct number_group {
     for (uint32_t i = 0; i < quads; ++i)
       if (g * quads + i < words) plane[g * quads + i] = at[i].bytes(b);
   }
-  // Writes K bits of a byte of each number, from bit `from` on.
+  // Writes K bits of a byte of each number, from bit `from` on. All lanes of a warp call it, with groups in their order.
   template <uint32_t K>
   __device__ static void store_bits(uint32_t* plane, uint32_t words, uint32_t g, const uint32_t (&part)[quads],
                                     uint32_t from) {
@@ -189,6 +185,10 @@ template <uint32_t Width> struct number_group {
     if constexpr (bits == 64) {
       if (2 * g < words) plane[2 * g] = joined<K>(x[0], x[1]);
       if (2 * g + 1 < words) plane[2 * g + 1] = joined<K>(x[2], x[3]);
+    } else if constexpr (bits == 4) {  // of half a byte, which even lanes write with that of the next lane
+      const uint32_t mine = joined<K>(x[0], 0), other = device::shfl_xor(mine, 1);
+      if (g % 2 == 0 && g / 2 < 4 * words)
+        reinterpret_cast<uint8_t*>(plane)[g / 2] = static_cast<uint8_t>(mine | other << 4);
     } else {
       using piece = std::conditional_t<bits == 8, uint8_t, std::conditional_t<bits == 16, uint16_t, uint32_t>>;
       uint32_t all = joined<K>(x[0], quads > 1 ? x[quads > 1] : 0);

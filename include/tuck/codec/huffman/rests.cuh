@@ -16,22 +16,22 @@ template <uint32_t Width, class Word> class rest_planes {
       : first_(begin),
         shift_(shift),
         bytes_(shift / 8),
-        dropped_(bytes_ == 0 ? 0 : s.dropped()),
         plane_(s.plane_words(8)),
         of_four_words_(s.plane_words(4)),
         of_two_words_(s.plane_words(2)),
         of_one_words_(s.plane_words(1)) {
-    of_four_ = first_ + (bytes_ - dropped_) * plane_;
+    of_four_ = first_ + bytes_ * plane_;
     of_two_ = of_four_ + (shift & 4) / 4 * of_four_words_;
     of_one_ = of_two_ + (shift & 2) / 2 * of_two_words_;
   }
 
-  // Writes the rests of group g. Behind the last group, one of zeros is written too if its words are in the planes.
+  // Writes the rests of group g. Behind the last group, one of zeros is written too if its words are in the planes. All
+  // lanes of a warp call it, with groups in their order.
   __device__ void store(const group& x, uint32_t g) const {
     Word* to = first_;
 #pragma unroll
     for (uint32_t b = 0; b + 1 < Width; ++b)
-      if (b >= dropped_ && b < bytes_) {
+      if (b < bytes_) {
         x.store_bytes(to, plane_, g, b);
         to += plane_;
       }
@@ -41,8 +41,7 @@ template <uint32_t Width, class Word> class rest_planes {
     for (uint32_t i = 0; i < group::quads; ++i) part[i] = x.at[i].bytes(bytes_);
     if ((shift_ & 4) != 0) group::template store_bits<4>(of_four_, of_four_words_, g, part, 0);
     if ((shift_ & 2) != 0) group::template store_bits<2>(of_two_, of_two_words_, g, part, shift_ & 4);
-    if constexpr (Width < 4)
-      if ((shift_ & 1) != 0) group::template store_bits<1>(of_one_, of_one_words_, g, part, shift_ & 6);
+    if ((shift_ & 1) != 0) group::template store_bits<1>(of_one_, of_one_words_, g, part, shift_ & 6);
   }
 
   // Adds the rests of quad q.
@@ -50,7 +49,7 @@ template <uint32_t Width, class Word> class rest_planes {
     Word* from = first_ + q;
 #pragma unroll
     for (uint32_t b = 0; b + 1 < Width; ++b)
-      if (b >= dropped_ && b < bytes_) {
+      if (b < bytes_) {
         or_bytes(x, *from, b);
         from += plane_;
       }
@@ -58,8 +57,7 @@ template <uint32_t Width, class Word> class rest_planes {
     uint32_t rest = 0;
     if ((shift_ & 4) != 0) rest = group::template load_bits<4>(of_four_, q);
     if ((shift_ & 2) != 0) rest |= group::template load_bits<2>(of_two_, q) << (shift_ & 4);
-    if constexpr (Width < 4)
-      if ((shift_ & 1) != 0) rest |= group::template load_bits<1>(of_one_, q) << (shift_ & 6);
+    if ((shift_ & 1) != 0) rest |= group::template load_bits<1>(of_one_, q) << (shift_ & 6);
 #pragma unroll
     for (uint32_t b = 0; b < Width; ++b)
       if (b == bytes_) or_bytes(x, rest, b);
@@ -75,7 +73,7 @@ template <uint32_t Width, class Word> class rest_planes {
   }
 
   Word *first_, *of_four_, *of_two_, *of_one_;
-  uint32_t shift_, bytes_, dropped_;
+  uint32_t shift_, bytes_;
   uint32_t plane_, of_four_words_, of_two_words_, of_one_words_;
 };
 

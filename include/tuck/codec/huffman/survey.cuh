@@ -11,17 +11,21 @@ template <uint32_t Width> struct survey {
   using group = number_group<Width>;
   using lanes = typename number_quad<Width>::lanes;
 
-  // Adds the exponents of the sample to `of_bin`.
+  // Adds the exponents of the sample to `of_bin`. Returns the bits that any value of this thread has.
   template <class Values>
-  __device__ static void count_exponents(const Values& values, uint32_t count, uint32_t exponent, uint32_t* of_bin) {
+  __device__ static uint64_t count_exponents(const Values& values, uint32_t count, uint32_t exponent,
+                                             uint32_t* of_bin) {
     static_assert(group::values == sample_group(Width));
+    word any = 0;
     const uint32_t from = (8 * Width - 1 - exponent + bin_shift(exponent)) % 32;
     const uint32_t field = low_mask(exponent - bin_shift(exponent));
     values.visit(count, [&](uint32_t g, const group& x) {
       const uint32_t k = g % group::values;
       if (g * group::values + k < count)
         device::atomic_add(&of_bin[x.upper_word(k) >> (from + 8 * Width * k) % 32 & field], 1u);
+      add_bits(any, x);
     });
+    return any;
   }
   // Returns the bin of top, in each warp.
   __device__ static uint32_t bin_of(const uint32_t* of_bin) {
@@ -41,38 +45,48 @@ template <uint32_t Width> struct survey {
     return bins - 1 - device::warp_max(best) % bins;
   }
 
-  // Adds the integers of more than symbol_bits bits to `of_width`, the narrowest of them first.
+  // Adds the integers of more than symbol_bits bits to `of_width`, the narrowest of them first. Returns the same bits.
   template <class Values>
-  __device__ static void count_widths(const Values& values, uint32_t count, bool zigzag, uint32_t* of_width) {
+  __device__ static uint64_t count_widths(const Values& values, uint32_t count, bool zigzag, uint32_t* of_width) {
+    word any = 0;
     values.visit(count, [&](uint32_t g, const group& x) {
+      add_bits(any, x);
 #pragma unroll
       for (uint32_t i = 0; i < group::quads; ++i)
 #pragma unroll
         for (uint32_t k = 0; k < 4; ++k) {
-          const uint32_t b = bit_width(lanes::low_value(lanes::number(x.at[i].value(k), 0, zigzag, 0)));
+          const uint32_t b = bit_width(lanes::low_value(lanes::number(x.at[i].value(k), 0, zigzag, 0, 0)));
           if (b > symbol_bits && g * group::values + 4 * i + k < count)
             device::atomic_add(&of_width[b - symbol_bits - 1], 1u);
         }
     });
+    return any;
   }
-  __device__ static uint32_t shift_of(const uint32_t* of_width, uint32_t count) {
+  // `of_width` is of numbers without `zeros`.
+  __device__ static uint32_t shift_of(const uint32_t* of_width, uint32_t count, uint32_t zeros) {
     uint32_t above = 0;
-    for (uint32_t b = 8 * Width; b > symbol_bits; --b) {
+    for (uint32_t b = 8 * Width; b > symbol_bits + zeros; --b) {
       above += of_width[b - symbol_bits - 1];
-      if (64 * above > count) return round_shift(b - symbol_bits, Width);
+      if (64 * above > count) return round_shift(b - symbol_bits - zeros, Width);
     }
     return 0;
   }
 
-  // Returns how many of the lowest bytes are 0 in all numbers, by the bits that any of their words has.
-  __device__ static uint32_t dropped_of(const uint32_t (&any)[2], uint32_t shift) {
+  // Returns the zeros of a chunk, of whose words any has these bits.
+  __device__ static uint32_t zeros_of(const uint32_t (&any)[2], uint32_t exponent) {
     uint32_t low = any[0];
     if constexpr (Width == 1) low |= low >> 8 | low >> 16 | low >> 24;
     if constexpr (Width == 2) low |= low >> 16;
-    const uint64_t bits = low | uint64_t{any[1]} << 32;
-    uint32_t n = 0;
-    while (n < shift / 8 && (bits >> 8 * n & 255) == 0) ++n;
-    return n;
+    return huffman_format::zeros_of(low | uint64_t{any[1]} << 32, Width, exponent);
+  }
+
+ private:
+  using word = typename number_quad<Width>::word;
+  __device__ static void add_bits(word& any, const group& x) {
+#pragma unroll
+    for (uint32_t i = 0; i < group::quads; ++i)
+#pragma unroll
+      for (uint32_t k = 0; k < number_quad<Width>::words; ++k) any |= x.at[i].at(k);
   }
 };
 
