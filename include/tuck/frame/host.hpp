@@ -204,9 +204,9 @@ outcome encoded_bytes(const C& codec, span<const value_t<C>> values, const frame
 /// @param codec  of the same type as the encoder's; its parameters come from the frame
 /// @return the bytes written to `out`, or an error. type_mismatch, codec_mismatch, needs_base and bad_range leave
 ///         `out` unchanged. If a chunk is damaged, its values are set to zero, and the outcome names the first such
-///         chunk. The same happens if there is no memory to decode a part of a chunk (out_of_memory). If the frame has
-///         invalid parameters or an unknown version of its codec, all of `out` is set to zero. invalid_argument: `out`
-///         is null and not empty
+///         chunk. The same happens if there is no memory to decode it (out_of_memory). If the frame has invalid
+///         parameters or an unknown version of its codec, or if no chunk has memory, all of `out` is set to zero.
+///         invalid_argument: `out` is null and not empty
 template <codec C>
 outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
