@@ -59,6 +59,8 @@ class input_file {
   uint64_t size() const noexcept { return size_; }
   // Fills the room, or as much of it as there are bytes left; how many. The file must not change its size.
   uint64_t read(bytes room);
+  // Goes on behind the next `count` bytes.
+  void skip(uint64_t count);
 
  private:
   input_file() = default;
@@ -76,6 +78,9 @@ inline constexpr std::string_view standard_stream = "-";
 // file_error.
 byte_buffer read_file(const std::string& path);
 
+// `count` bytes of a regular file from offset `first` on. Throws file_error where the file has fewer.
+byte_buffer read_range(const std::string& path, uint64_t first, uint64_t count);
+
 // An input as messages name it: "-" is standard input.
 std::string shown_input(const std::string& path);
 
@@ -86,10 +91,12 @@ bool same_file(const std::string& a, const std::string& b) noexcept;
 // file sizes is an error instead of a signal. Without it no handler changes, as a library's caller expects.
 void handle_ending_signals();
 
-// A file being written. Bytes go to a temporary beside the target, which commit() renames over it; without
-// commit() the temporary goes and the target stays as it was. A target that exists keeps its mode, and its
-// owner where that is allowed; a new one gets what umask leaves. Symbolic links are followed. Devices, pipes,
-// /dev/stdout and standard output, "-", are written directly. Whatever goes wrong is a file_error.
+// A file being written. Bytes go to a temporary beside the target, which has no name where the file system allows that.
+// commit() brings it to the disk and renames it over the target, also on the disk; without commit() the temporary goes
+// and the target stays as it was. A target that exists keeps its mode, and its owner where that is allowed; a new one
+// gets what umask leaves. Symbolic links are followed. Devices, pipes, /dev/stdout and standard output, "-", are
+// written directly. A file that cannot be replaced, such as a mount point or one in a folder without write permission,
+// is written in place: who ends the process then can leave a part. Whatever goes wrong is a file_error.
 class output_file {
  public:
   explicit output_file(std::string path);
@@ -101,14 +108,42 @@ class output_file {
   void commit();
 
  private:
-  void open_temporary();
+  void open_beside(bool exists);
+  template <class Make> int name_temporary(const Make& make);
+  int open_named();
+  int link_unnamed();
+  int rename_temporary();
+  void copy_from(int descriptor);
   void close_or_throw();
   [[noreturn]] void fail(int error_number) const { throw file_error(path_, error_number); }
 
   std::string path_;       // as the user named it, for messages
   std::string target_;     // what it leads to
-  std::string temporary_;  // empty where the target is written directly
+  std::string temporary_;  // empty where the target is written directly, and while the temporary has no name
+  bool is_unnamed_ = false;
+  bool is_in_place_ = false;  // a file that cannot be replaced
+  uint64_t written_ = 0;
   int descriptor_ = -1;
+};
+
+// A folder being written. Its files go to a temporary folder beside it, which commit() renames; without commit() the
+// temporary goes. The folder must not exist, or be empty. Whatever goes wrong is a file_error.
+class output_folder {
+ public:
+  explicit output_folder(std::string path);
+  ~output_folder();
+  output_folder(const output_folder&) = delete;
+  output_folder& operator=(const output_folder&) = delete;
+
+  // Returns where to write the file of this name, such as "a/b". Makes the folders in it.
+  std::string place(const std::string& name);
+  void commit();
+
+ private:
+  void add(const std::string& path, bool is_folder);
+
+  std::string path_;  // as the user named it, for messages
+  std::string target_, temporary_;
 };
 
 }  // namespace tuck::tools

@@ -233,27 +233,56 @@ bool looks_like_safetensors(const_bytes content) noexcept {
 
 safetensors_file read_safetensors(const std::string& path) { return parse_safetensors(read_file(path), path); }
 
-safetensors_file parse_safetensors(byte_buffer content, const std::string& path) {
-  safetensors_file file;
-  file.content = std::move(content);
-  const const_bytes all = file.content.all();
-  const uint64_t there = all.size() - std::min(all.size(), length_bytes);
-  const uint64_t length = all.size() < length_bytes ? 0 : load_unaligned<uint64_t>(all.data());
+namespace {
+
+// Throws file_error unless a header of `length` bytes can be in a file that has `there` bytes after the length.
+void check_length(uint64_t length, uint64_t there, const std::string& path) {
   if (length == 0 || length > most_header_bytes) throw file_error(path, "not a safetensors file");
   if (length > there)
     throw file_error(path, "truncated safetensors header: " + std::to_string(there) + " bytes of " +
                                std::to_string(length) + " are there");
-  if (!looks_like_safetensors(all)) throw file_error(path, "not a safetensors file");
-  const char* const text = reinterpret_cast<const char*>(all.data()) + length_bytes;
-  file.header = parse_safetensors_header({text, length}, path);
-  const uint64_t data = there - length, needed = file.header.data_bytes;
-  for (const named_tensor& t : file.header.tensors)
+}
+
+// Throws file_error unless the file has the `data` bytes that its header describes.
+void check_data(const safetensors_header& header, uint64_t data, const std::string& path) {
+  const uint64_t needed = header.data_bytes;
+  for (const named_tensor& t : header.tensors)
     if (t.end > data)
       throw file_error(path, about_tensor(t.name) + "its values end at byte " + std::to_string(t.end) +
                                  " of the data, of which " + std::to_string(data) + " are there");
   if (data > needed)
     throw file_error(path, std::to_string(data - needed) + (data - needed == 1 ? " byte" : " bytes") +
                                " after the values of all tensors");
+}
+
+}  // namespace
+
+safetensors_header read_safetensors_header(const std::string& path, uint64_t& first) {
+  input_file file(path);
+  const uint64_t there = file.size() - std::min(file.size(), length_bytes);
+  uint64_t length = 0;
+  if (file.size() >= length_bytes) file.read({reinterpret_cast<std::byte*>(&length), length_bytes});
+  check_length(length, there, path);
+  std::string text(length, '\0');
+  file.read({reinterpret_cast<std::byte*>(text.data()), length});
+  safetensors_header header = parse_safetensors_header(std::move(text), path);
+  check_data(header, there - length, path);
+  first = length_bytes + length;
+  return header;
+}
+
+safetensors_file parse_safetensors(byte_buffer content, const std::string& path) {
+  safetensors_file file;
+  file.content = std::move(content);
+  const const_bytes all = file.content.all();
+  const uint64_t there = all.size() - std::min(all.size(), length_bytes);
+  const uint64_t length = all.size() < length_bytes ? 0 : load_unaligned<uint64_t>(all.data());
+  check_length(length, there, path);
+  if (!looks_like_safetensors(all)) throw file_error(path, "not a safetensors file");
+  const char* const text = reinterpret_cast<const char*>(all.data()) + length_bytes;
+  file.header = parse_safetensors_header({text, length}, path);
+  check_data(file.header, there - length, path);
+  const uint64_t needed = file.header.data_bytes;
   // As with .npy, the data are moved down to an aligned offset. They may overwrite the header, which has been copied.
   file.first = length_bytes + length;
   if (const uint64_t aligned = file.first & ~uint64_t{7}; aligned != file.first && needed != 0) {

@@ -53,6 +53,8 @@ bool looks_like_safetensors(const_bytes content) noexcept;
 
 // Throws file_error if the file cannot be read, is not a safetensors file, or its size does not match its tensors.
 safetensors_file read_safetensors(const std::string& path);
+// The header of a file, whose data are not read; `first`: their offset in the file.
+safetensors_header read_safetensors_header(const std::string& path, uint64_t& first);
 // The same of content that has been read.
 safetensors_file parse_safetensors(byte_buffer content, const std::string& file);
 

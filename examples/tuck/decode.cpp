@@ -53,7 +53,7 @@ void decode_all(const decode_options& options, const std::vector<tensor_to_decod
     chunks += t.view.chunks() * (t.view.is_delta() ? 2 : 1);
     bytes += t.values.size();
   }
-  progress shown("decoding", options.on == machine::device ? 0 : chunks, bytes);
+  progress shown(options.verb, options.on == machine::device ? 0 : chunks, bytes);
   for (const tensor_to_decode& t : tensors) decode_one(options, t, shown);
 }
 
@@ -121,22 +121,12 @@ std::vector<fs::path> files_in(const std::string& folder, const std::vector<stor
   return files;
 }
 
-void decode_safetensors(const decode_options& options, input from) {
-  const std::string path = from.path;
-  safetensors_file content = parse_safetensors(std::move(from.content), path);
-  const bool to_folder = is_folder(options.out);
-  const frames_file in = to_folder ? open_tensors(std::move(content), path) : open_frames(std::move(content), path);
-  if (!to_folder) check_raw_tensors(in, path);
+// Decodes all tensors to memory that has the places of the original file.
+byte_buffer decode_tensors(const decode_options& options, const frames_file& in, const values_in_base& values_of) {
   byte_buffer values(in.original.data_bytes);
-  safetensors_file base;
-  std::vector<const_bytes> of_base(in.tensors.size());
   for (const stored_tensor& t : in.tensors)
     if (t.is_frame) check_needs_base(options, t.view, t.about);
-  if (!options.base.empty()) {
-    input old = read_input(options.base);
-    base = parse_safetensors(std::move(old.content), old.path);
-    of_base = values_in(base, old.path, in.original.tensors, path);
-  }
+  const std::vector<const_bytes> of_base = values_of(in.original.tensors);
   std::vector<tensor_to_decode> tensors;
   for (size_t i = 0; i < in.tensors.size(); ++i) {
     const stored_tensor& t = in.tensors[i];
@@ -146,18 +136,35 @@ void decode_safetensors(const decode_options& options, input from) {
     if (t.is_frame) tensors.push_back({t.about, t.content, t.view, place});
   }
   decode_all(options, tensors);
-  if (to_folder) {
-    const std::vector<fs::path> files = files_in(options.out, in.tensors, options.in);
-    for (size_t i = 0; i < files.size(); ++i) {
-      const named_tensor& t = in.tensors[i].tensor;
-      write_npy_file(files[i], t, values.all().subspan(t.begin, t.end - t.begin));
-    }
-    return;
-  }
-  output_file out(options.out);
+  return values;
+}
+
+void write_original(const std::string& path, const frames_file& in, const byte_buffer& values) {
+  output_file out(path);
   out.write(bytes_of(safetensors_prelude(in.original.text)));
   out.write(values.all());
   out.commit();
+}
+
+void decode_safetensors(const decode_options& options, input from) {
+  const std::string path = from.path;
+  safetensors_file content = parse_safetensors(std::move(from.content), path);
+  const bool to_folder = is_folder(options.out);
+  const frames_file in = to_folder ? open_tensors(std::move(content), path) : open_frames(std::move(content), path);
+  if (!to_folder) check_raw_tensors(in, path);
+  safetensors_file base;
+  const byte_buffer values = decode_tensors(options, in, [&](const std::vector<named_tensor>& tensors) {
+    if (options.base.empty()) return std::vector<const_bytes>(tensors.size());
+    input old = read_input(options.base);
+    base = parse_safetensors(std::move(old.content), old.path);
+    return values_in(base, old.path, tensors, path);
+  });
+  if (!to_folder) return write_original(options.out, in, values);
+  const std::vector<fs::path> files = files_in(options.out, in.tensors, options.in);
+  for (size_t i = 0; i < files.size(); ++i) {
+    const named_tensor& t = in.tensors[i].tensor;
+    write_npy_file(files[i], t, values.all().subspan(t.begin, t.end - t.begin));
+  }
 }
 
 // Decodes one tensor of a safetensors file to a .npy file.
@@ -184,6 +191,13 @@ void decode_tensor(const decode_options& options, input from) {
 }
 
 }  // namespace
+
+void decode_shard(const decode_options& options, input from, const values_in_base& of_base) {
+  const std::string path = from.path;
+  const frames_file in = open_frames(parse_safetensors(std::move(from.content), path), path);
+  check_raw_tensors(in, path);
+  write_original(options.out, in, decode_tensors(options, in, of_base));
+}
 
 void decode(const decode_options& options) {
   const bool to_folder = is_folder(options.out);

@@ -21,7 +21,8 @@ struct tensor_to_encode {
   const_bytes values;
   const_bytes base;  // base of a delta; else empty
   const_bytes metadata;
-  uint32_t row = 1;  // values per row
+  uint32_t row = 1;      // values per row
+  bool is_same = false;  // stored with another tensor
 };
 
 struct planned_frame {
@@ -35,6 +36,7 @@ struct encoded_tensor {
   byte_buffer room;  // of a frame; worst-case size, whose unused end is never written
   const_bytes content;
   bool is_frame = false;
+  bool is_same = false;  // stored with another tensor
 };
 
 // Checks the maximum, which depends on codec, type and machine. The option parser has checked everything else.
@@ -47,6 +49,7 @@ void check_chunk_values(const encode_options& options, std::string_view codec, d
 }
 
 planned_frame plan(const encode_options& options, const tensor_to_encode& t) {
+  if (t.is_same) return {};
   const uint32_t row = options.row != 0 ? options.row : t.row;
   planned_frame plan{{std::string(options.codecs.codec_of(t.type)), options.bound, row}, {}, {}};
   plan.shape = {.chunk_values = options.chunk_values, .checksums = !options.no_checksums, .metadata = t.metadata};
@@ -66,6 +69,7 @@ planned_frame plan(const encode_options& options, const tensor_to_encode& t) {
 
 encoded_tensor encode_one(const encode_options& options, const tensor_to_encode& t, const planned_frame& plan,
                           progress& shown) {
+  if (t.is_same) return {.room = {}, .content = {}, .is_same = true};
   if (plan.codec.name.empty()) return {.room = {}, .content = t.values};
   byte_buffer values_room, base_room;
   const const_bytes values = aligned(t.values, t.type, values_room), base = aligned(t.base, t.type, base_room);
@@ -89,7 +93,7 @@ std::vector<encoded_tensor> encode_all(const encode_options& options, const std:
     chunks += plans.back().needs.chunks;
     bytes += t.values.size();
   }
-  progress shown("encoding", options.on == machine::device || options.is_silent ? 0 : chunks, bytes);
+  progress shown(options.verb, options.on == machine::device || options.is_silent ? 0 : chunks, bytes);
   std::vector<encoded_tensor> encoded;
   for (size_t i = 0; i < tensors.size(); ++i) {
     encoded.push_back(encode_one(options, tensors[i], plans[i], shown));
@@ -154,13 +158,13 @@ void print_left_out(const encode_options& options, const std::string& path, cons
 // Writes frames, then raw tensors, those whose size is a multiple of 8 first. So all begin aligned for their type.
 // Returns the size of the file.
 uint64_t write_safetensors(const encode_options& options, const safetensors_header& in,
-                           const std::vector<encoded_tensor>& encoded) {
+                           const std::vector<encoded_tensor>& encoded, const std::map<std::string, same_tensor>& same) {
   const std::vector<named_tensor>& tensors = in.tensors;
   std::vector<const_bytes> raw;
   std::vector<size_t> order;
   for (size_t i = 0; i < encoded.size(); ++i) {
     order.push_back(i);
-    if (!encoded[i].is_frame) raw.push_back(encoded[i].content);
+    if (!encoded[i].is_frame && !encoded[i].is_same) raw.push_back(encoded[i].content);
   }
   const auto unit = [&](size_t i) { return encoded[i].is_frame ? 16 : std::gcd(encoded[i].content.size(), 8u); };
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return unit(a) > unit(b); });
@@ -169,7 +173,7 @@ uint64_t write_safetensors(const encode_options& options, const safetensors_head
   for (const size_t i : order) {
     described.push_back(tensors[i]);
     const uint64_t size = encoded[i].content.size();
-    if (encoded[i].is_frame) described.back().dtype = "U8", described.back().shape = {size};
+    if (encoded[i].is_frame || encoded[i].is_same) described.back().dtype = "U8", described.back().shape = {size};
     described.back().begin = end;
     described.back().end = end += size;
   }
@@ -178,6 +182,8 @@ uint64_t write_safetensors(const encode_options& options, const safetensors_head
   metadata[original_digest] = digest_text(checksum(bytes_of(in.text)));
   metadata.erase(raw_digest);
   if (!raw.empty()) metadata[raw_digest] = digest_text(raw_tensors_digest(raw));
+  metadata.erase(same_tensors);
+  if (!same.empty()) metadata[same_tensors] = same_text(same);
   const std::string prelude = safetensors_prelude(make_safetensors_header(described, metadata));
   output_file out(options.out);
   out.write(bytes_of(prelude));
@@ -190,6 +196,7 @@ uint64_t write_safetensors(const encode_options& options, const safetensors_head
 void encode_folder(const encode_options& options) {
   if (!options.base.empty() || options.as != dtype::none)
     throw usage_error("--base and --as are not for a folder of .npy files");
+  if (options.once) throw usage_error(once_is_without_base);
   const std::vector<std::filesystem::path> paths = npy_files(options.in, true);
   if (options.out != standard_stream && !options.out.ends_with(".safetensors"))
     throw file_error(options.out, "a folder becomes a safetensors file, whose name must end in .safetensors");
@@ -220,20 +227,66 @@ void encode_folder(const encode_options& options) {
 void encode_safetensors(const encode_options& options, input from) {
   if (options.as != dtype::none) throw usage_error("--as is for .npy files; safetensors files store their types");
   const std::string path = from.path;
+  safetensors_file base;
+  equal_tensors equal;
+  encode_shard(
+      options, std::move(from),
+      [&](const std::vector<named_tensor>& tensors) {
+        if (options.base.empty()) return std::vector<const_bytes>(tensors.size());
+        input old = read_input(options.base);
+        base = parse_safetensors(std::move(old.content), old.path);
+        return values_in(base, old.path, tensors, path);
+      },
+      options.once ? &equal : nullptr);
+}
+
+// Compares the values of a file at an offset with these, part by part.
+bool has_values(const std::string& path, uint64_t first, const_bytes values) {
+  constexpr uint64_t part_bytes = 1 << 20;
+  input_file file(path);
+  file.skip(first);
+  byte_buffer room(std::min(values.size(), part_bytes));
+  for (uint64_t done = 0; done < values.size();) {
+    const bytes part = room.all().subspan(0, std::min(values.size() - done, room.size()));
+    file.read(part);
+    if (!std::equal(part.begin(), part.end(), values.begin() + done)) return false;
+    done += part.size();
+  }
+  return true;
+}
+
+}  // namespace
+
+const equal_tensors::place* equal_tensors::find(const safetensors_file& file, place here) {
+  const const_bytes values = file.values(here.tensor);
+  if (values.empty()) return nullptr;
+  const auto folder_of = [](const std::string& path) { return path.substr(0, path.rfind('/') + 1); };
+  const uint64_t digest = checksum(values);
+  for (auto [next, end] = by_digest_.equal_range(digest); next != end; ++next) {
+    const place& earlier = *next->second;
+    if (earlier.tensor.dtype != here.tensor.dtype || earlier.tensor.end - earlier.tensor.begin != values.size() ||
+        folder_of(earlier.path) != folder_of(here.path))
+      continue;
+    const const_bytes in_memory = earlier.path == here.path ? file.values(earlier.tensor) : const_bytes{};
+    if (earlier.path == here.path ? std::equal(values.begin(), values.end(), in_memory.begin())
+                                  : has_values(earlier.path, earlier.first, values))
+      return &earlier;
+  }
+  places_.push_back(std::move(here));
+  by_digest_.emplace(digest, &places_.back());
+  return nullptr;
+}
+
+void encode_shard(const encode_options& options, input from, const values_in_base& of_base, equal_tensors* equal) {
+  const std::string path = from.path;
   const safetensors_file in = parse_safetensors(std::move(from.content), path);
   if (in.header.metadata.contains(original_header))
     throw file_error(
         path, std::string("its metadata has '") + original_header + "', which marks tensors that are frames already");
-  safetensors_file base;
-  std::vector<const_bytes> of_base(in.header.tensors.size());
-  if (!options.base.empty()) {
-    input old = read_input(options.base);
-    base = parse_safetensors(std::move(old.content), old.path);
-    of_base = values_in(base, old.path, in.header.tensors, path);
-  }
   std::vector<const_bytes> values;
   for (const named_tensor& t : in.header.tensors) values.push_back(in.values(t));
-  const written_tensors written = encode_tensors(options, path, in.header, values, of_base);
+  const written_tensors written =
+      encode_tensors(options, path, in.header, values, of_base(in.header.tensors), &in, equal);
   if (const uint64_t before = in.content.size(); written.file_bytes > before)
     print_note(
         options, path,
@@ -241,11 +294,12 @@ void encode_safetensors(const encode_options& options, input from) {
   print_left_out(options, path, written.left_out);
 }
 
-}  // namespace
-
 written_tensors encode_tensors(const encode_options& options, const std::string& path, const safetensors_header& header,
-                               const std::vector<const_bytes>& values, const std::vector<const_bytes>& of_base) {
+                               const std::vector<const_bytes>& values, const std::vector<const_bytes>& of_base,
+                               const safetensors_file* file, equal_tensors* equal) {
   std::vector<tensor_to_encode> tensors;
+  std::vector<std::pair<size_t, const equal_tensors::place*>> same;
+  std::map<std::string, equal_tensors::place*> own;
   written_tensors written;
   for (const named_tensor& t : header.tensors) {
     const size_t i = tensors.size();
@@ -255,9 +309,25 @@ written_tensors encode_tensors(const encode_options& options, const std::string&
                        .base = of_base[i],
                        .metadata = {},
                        .row = row_length(t.shape)});
-    if (options.codecs.codec_of(t.type()).empty()) written.left_out.push_back(t);
+    if (equal != nullptr && !values[i].empty()) {
+      const uint64_t first = safetensors_prelude(header.text).size() + t.begin;
+      const auto* const earlier = equal->find(*file, {path, path.substr(path.rfind('/') + 1), t, first});
+      if (earlier == nullptr)
+        own[t.name] = &equal->places().back();
+      else
+        same.emplace_back(i, earlier);
+      tensors.back().is_same = earlier != nullptr;
+    }
+    if (!tensors.back().is_same && options.codecs.codec_of(t.type()).empty()) written.left_out.push_back(t);
   }
-  written.file_bytes = write_safetensors(options, header, encode_all(options, tensors, true));
+  const std::vector<encoded_tensor> encoded = encode_all(options, tensors, true);
+  std::map<std::string, same_tensor> same_names;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (const auto found = own.find(header.tensors[i].name); found != own.end())
+      found->second->digest = digest_text(checksum(encoded[i].content));
+  for (const auto& [i, place] : same)
+    same_names[header.tensors[i].name] = {place->path == path ? "" : place->file, place->tensor.name, place->digest};
+  written.file_bytes = write_safetensors(options, header, encoded, same_names);
   return written;
 }
 
@@ -265,7 +335,10 @@ void encode(const encode_options& options) {
   if (!options.base.empty() && options.out != standard_stream && same_file(options.base, options.out))
     throw file_error(options.out, "base and output are the same file");
   if (is_folder(options.in)) return encode_folder(options);
+  if (options.in.ends_with(".safetensors.index.json"))
+    throw file_error(options.in, "an index of several files; encode its folder");
   input in = read_input(options.in, options.out);
+  if (options.once && (!in.is_safetensors || !options.base.empty())) throw usage_error(once_is_without_base);
   in.is_safetensors ? encode_safetensors(options, std::move(in)) : encode_npy(options, std::move(in));
 }
 

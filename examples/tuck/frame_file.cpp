@@ -2,6 +2,8 @@
 
 #include "codecs.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -81,6 +83,69 @@ input read_input(const std::string& path, const std::string& out) {
   return file;
 }
 
+std::string same_text(const std::map<std::string, same_tensor>& same) {
+  nlohmann::json all = nlohmann::json::object();
+  for (const auto& [name, of] : same) all[name] = {of.file, of.tensor, of.digest};
+  return all.dump();
+}
+
+namespace {
+
+// Returns the tensors that are stored with others.
+std::map<std::string, same_tensor> same_in(const safetensors_header& header, const std::string& path) {
+  std::map<std::string, same_tensor> same;
+  const auto text = header.metadata.find(same_tensors);
+  if (text == header.metadata.end()) return same;
+  const file_error invalid(path, std::string("the metadata's '") + same_tensors + "' is invalid");
+  const nlohmann::json all = nlohmann::json::parse(text->second, nullptr, false);
+  if (!all.is_object()) throw invalid;
+  for (const auto& [name, of] : all.items()) {
+    if (!of.is_array() || of.size() != 3 || !of[0].is_string() || !of[1].is_string() || !of[2].is_string())
+      throw invalid;
+    const same_tensor& there = same[name] = {of[0], of[1], of[2]};
+    if (there.file.find('/') != std::string::npos || there.file.find('\0') != std::string::npos) throw invalid;
+  }
+  return same;
+}
+
+// Takes `content`, which is stored of a tensor, in a file that has_raw tensors or not.
+void take_content(stored_tensor& t, const_bytes content, bool has_raw) {
+  t.content = content;
+  t.is_frame = !has_raw || content.size() != t.raw_bytes();
+  if (!t.is_frame) return;
+  t.view = checked_frame(content, t.about);
+  const frame_header& h = t.view.header();
+  if (h.type != t.tensor.type() || raw_bytes(t.view) != t.raw_bytes())
+    throw t.about.error("the frame has " + std::to_string(h.value_count) + " values of " + name(h.type) +
+                        ", the tensor is " + t.tensor.dtype + " " + shape_text(t.tensor.shape));
+}
+
+// Finds the content of a tensor that is stored with another.
+void take_content_of_other(frames_file& file, stored_tensor& t, const std::string& path, bool has_raw) {
+  const auto named = [&](const named_tensor& other) { return other.name == t.same->tensor; };
+  if (t.same->file.empty()) {
+    const std::vector<named_tensor>& here = file.content.header.tensors;
+    const auto found = std::find_if(here.begin(), here.end(), named);
+    if (found == here.end()) throw t.about.error("the tensor with its values is missing");
+    take_content(t, file.content.values(*found), has_raw);
+  } else {
+    const std::string folder = path.substr(0, path.rfind('/') + 1), other = folder + t.same->file;
+    uint64_t first = 0;
+    std::error_code none;
+    if (!std::filesystem::exists(other, none))
+      throw t.about.error("its values are in '" + t.same->file + "', which is missing");
+    const safetensors_header header = read_safetensors_header(other, first);
+    const auto found = std::find_if(header.tensors.begin(), header.tensors.end(), named);
+    if (found == header.tensors.end())
+      throw t.about.error("its values are in '" + t.same->file + "', which does not have them");
+    file.of_others.push_back(read_range(other, first + found->begin, found->end - found->begin));
+    take_content(t, file.of_others.back().all(), header.metadata.contains(raw_digest));
+  }
+  if (digest_text(checksum(t.content)) != t.same->digest) throw t.about.error("the tensor with its values has changed");
+}
+
+}  // namespace
+
 frames_file open_frames(safetensors_file content, const std::string& path) {
   frames_file file;
   file.content = std::move(content);
@@ -93,24 +158,22 @@ frames_file open_frames(safetensors_file content, const std::string& path) {
     throw file_error(path, std::string("the metadata's '") + original_header + "' fails its checksum");
   file.original = parse_safetensors_header(original->second, path);
   const bool has_raw = header.metadata.contains(raw_digest);
+  const std::map<std::string, same_tensor> same = same_in(header, path);
   std::map<std::string, const named_tensor*> stored;
   for (const named_tensor& t : header.tensors) stored.emplace(t.name, &t);
   for (const named_tensor& t : file.original.tensors) {
-    stored_tensor one{.about = {path, about_tensor(t.name)}, .tensor = t, .content = {}, .view = {}};
+    stored_tensor one{.about = {path, about_tensor(t.name)}, .tensor = t, .content = {}, .view = {}, .same = {}};
     const auto found = stored.extract(t.name);
     if (found.empty()) throw one.about.error("it has no frame");
     const named_tensor& there = *found.mapped();
-    one.content = file.content.values(there);
-    one.is_frame = !has_raw || one.content.size() != one.raw_bytes();
-    if (one.is_frame) {
-      one.view = checked_frame(one.content, one.about);
-      const frame_header& h = one.view.header();
-      if (h.type != t.type() || raw_bytes(one.view) != one.raw_bytes())
-        throw one.about.error("the frame has " + std::to_string(h.value_count) + " values of " + name(h.type) +
-                              ", the tensor is " + t.dtype + " " + shape_text(t.shape));
-    } else if (there.dtype != t.dtype || there.shape != t.shape) {
-      throw one.about.error("it is stored as " + there.dtype + " " + shape_text(there.shape) + ", the tensor is " +
-                            t.dtype + " " + shape_text(t.shape));
+    if (const auto with = same.find(t.name); with != same.end()) {
+      one.same = with->second;
+      take_content_of_other(file, one, path, has_raw);
+    } else {
+      take_content(one, file.content.values(there), has_raw);
+      if (!one.is_frame && (there.dtype != t.dtype || there.shape != t.shape))
+        throw one.about.error("it is stored as " + there.dtype + " " + shape_text(there.shape) + ", the tensor is " +
+                              t.dtype + " " + shape_text(t.shape));
     }
     file.tensors.push_back(std::move(one));
   }
@@ -129,7 +192,7 @@ uint64_t raw_tensors_digest(const std::vector<const_bytes>& values) {
 void check_raw_tensors(const frames_file& file, const std::string& path) {
   std::vector<const_bytes> raw;
   for (const stored_tensor& t : file.tensors)
-    if (!t.is_frame) raw.push_back(t.content);
+    if (!t.is_frame && !t.same) raw.push_back(t.content);
   if (!raw.empty() && file.content.header.metadata.at(raw_digest) != digest_text(raw_tensors_digest(raw)))
     throw file_error(path, "the tensors that are stored raw fail their checksum");
 }
@@ -148,7 +211,8 @@ frames_file open_tensors(safetensors_file content, const std::string& path) {
                             .tensor = t,
                             .content = file.content.values(t),
                             .is_frame = false,
-                            .view = {}});
+                            .view = {},
+                            .same = {}});
   return file;
 }
 

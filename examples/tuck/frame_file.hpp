@@ -7,6 +7,9 @@
 
 #include <tuck/frame/reader.hpp>
 
+#include <deque>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +60,14 @@ inline constexpr const char* original_digest = "tuck.header.digest";  // and its
 // If tensors are stored raw: raw_tensors_digest of these. All frames of the file are then smaller than their tensors.
 inline constexpr const char* raw_digest = "tuck.raw.digest";
 
+// Tensors that are stored once for several: a JSON object in the metadata that has, by name, the file, "" for the same
+// one, the tensor, and the digest of what is stored of it. They have no bytes of their own.
+inline constexpr const char* same_tensors = "tuck.same";
+struct same_tensor {
+  std::string file, tensor, digest;
+};
+std::string same_text(const std::map<std::string, same_tensor>& same);
+
 // Returns a digest as 16 hexadecimal digits.
 std::string digest_text(uint64_t digest);
 
@@ -66,7 +77,8 @@ struct stored_tensor {
   named_tensor tensor;  // the tensor in the original file
   const_bytes content;
   bool is_frame = true;
-  frame_view view;  // of the frame
+  frame_view view;                  // of the frame
+  std::optional<same_tensor> same;  // another tensor, which has the content
 
   uint64_t raw_bytes() const noexcept { return tensor.end - tensor.begin; }
 };
@@ -75,9 +87,11 @@ struct frames_file {
   safetensors_file content;
   safetensors_header original;
   std::vector<stored_tensor> tensors;  // in the order of `original`
+  std::deque<byte_buffer> of_others;   // content that is in other files
 };
 
-// Checks a safetensors file with all tensors of the original file. Throws file_error about `path`.
+// Checks a safetensors file with all tensors of the original file. Reads what is in other files beside it. Throws
+// file_error about `path`.
 frames_file open_frames(safetensors_file content, const std::string& path);
 
 // The same of any safetensors file: tensors that are no frames count as stored raw. Checks these.

@@ -161,6 +161,7 @@ void print_json(const std::vector<stored_tensor>& tensors) {
   for (const stored_tensor& t : tensors) {
     list.push_back(
         {{"name", t.tensor.name}, {"dtype", t.tensor.dtype}, {"shape", t.tensor.shape}, {"raw_bytes", t.raw_bytes()}});
+    if (t.same) list.back()["same_as"] = {{"file", t.same->file}, {"tensor", t.same->tensor}};
     if (!t.is_frame) continue;
     const frame_header& h = t.view.header();
     list.back().update({{"codec", stage_names(h.stages)},
@@ -185,8 +186,8 @@ void print_summary(const std::vector<stored_tensor>& tensors, const std::string&
   print_field("file", printable(path));
   std::printf("\n%-24s %-24s %14s %14s %8s  %s\n", "tensor", "codec", "bytes", "in file", "ratio", "name");
   for (const stored_tensor& t : tensors) {
-    const uint64_t here = t.is_frame ? t.view.header().frame_bytes : t.raw_bytes();
-    const std::string codec = t.is_frame ? stage_names(t.view.header().stages) : "raw";
+    const uint64_t here = t.same ? 0 : t.is_frame ? t.view.header().frame_bytes : t.raw_bytes();
+    const std::string codec = t.same ? "stored with another" : t.is_frame ? stage_names(t.view.header().stages) : "raw";
     print_row(t.tensor.dtype + " " + shape_text(t.tensor.shape),
               codec + (t.is_frame && t.view.is_delta() ? ", a delta" : ""), t.raw_bytes(), here, t.tensor.name);
     raw += t.raw_bytes();
@@ -205,7 +206,7 @@ void info_safetensors(const info_options& options, input in) {
       if (t.is_frame) check_chunks(t.view, t.about);
   } else {
     for (const named_tensor& t : file.header.tensors)
-      listed.tensors.push_back({.about = {}, .tensor = t, .content = {}, .is_frame = false, .view = {}});
+      listed.tensors.push_back({.about = {}, .tensor = t, .content = {}, .is_frame = false, .view = {}, .same = {}});
   }
   options.json ? print_json(listed.tensors) : print_summary(listed.tensors, path);
 }

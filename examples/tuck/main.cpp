@@ -1,5 +1,6 @@
 // tuck converts .npy and safetensors files to frames and back. This file defines the options. Each command has a file
 // of its own.
+#include "checkpoint.hpp"
 #include "codecs.hpp"
 #include "commands.hpp"
 #include "declared_type.hpp"
@@ -15,6 +16,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <new>
 #include <string>
@@ -160,6 +162,14 @@ void choose_for_delta(const CLI::App& app, encode_options& options) {
   options.chooses_codec = app.count("--codec") + app.count("--row") == 0;
 }
 
+// Whether the .npy files of a folder that has other files too become one safetensors file.
+bool packs_arrays(const encode_options& options) {
+  std::error_code none;
+  const bool has_arrays = std::any_of(std::filesystem::recursive_directory_iterator(options.in, none), {},
+                                      [](const auto& entry) { return entry.path().extension() == ".npy"; });
+  return has_arrays && options.out.ends_with(".safetensors");
+}
+
 void add_encode(CLI::App& program, encode_options& options) {
   CLI::App& app =
       *program.add_subcommand("encode", "Encode a .npy file to a frame, or a safetensors file to a file of frames");
@@ -168,6 +178,9 @@ void add_encode(CLI::App& program, encode_options& options) {
       "is restored within the error bound, and infinities and NaN exactly. -0.0 may become 0.0.\n"
       "\n"
       "A folder is encoded as the safetensors file of its .npy files would be: FOLDER/a/b.npy is the tensor a/b.\n"
+      "A folder with safetensors files, such as a checkpoint in several files with an index, is encoded to a folder\n"
+      "OUT/, which decode restores: each safetensors file to one of the same name. Other files are copied. --base is\n"
+      "then another such folder.\n"
       "\n"
       "IN.safetensors is encoded to a safetensors file with one frame per tensor. Tensors of a type that the codec\n"
       "does not take, and tensors whose frame would not be smaller, are stored raw. A line at the end names the\n"
@@ -194,7 +207,9 @@ void add_encode(CLI::App& program, encode_options& options) {
   app.add_option_function<std::string>("-c,--codec", set_codec, "Codec: " + CLI::detail::join(codec_names(), ", "))
       ->default_str("zvc")
       ->type_name("NAME");
-  add_base(app, options.base, "Encode a delta against this array, of the same type and shape; not of a folder");
+  add_base(
+      app, options.base,
+      "Encode a delta against this array, of the same type and shape, or a folder's;\nnot of .npy files in a folder");
   add_error_bound(app, options);
   add_row(app, options);
   add_machine(app, options.on, options.threads);
@@ -203,13 +218,14 @@ void add_encode(CLI::App& program, encode_options& options) {
                  "Values per chunk, a multiple of 32; the default depends on the codec")
       ->check(CLI::Validator(check_chunk_values, ""))
       ->type_name("N");
+  app.add_flag("--once", options.once, "Store tensors of safetensors files that have equal values once");
   app.add_flag("--no-checksums", options.no_checksums,
                "Store no checksums of the values, which take 8 bytes per chunk");
   app.callback([&app, &options] {
     refuse_one_stream_twice({options.in, options.base});
     if (app.count("--row") != 0) choose_for_rows(app, options);
     if (!options.base.empty()) choose_for_delta(app, options);
-    run(encode, options)();
+    run(is_checkpoint(options.in) && !packs_arrays(options) ? encode_checkpoint : encode, options)();
   });
 }
 
@@ -218,7 +234,7 @@ void add_decode(CLI::App& program, decode_options& options) {
   app.footer(
       "A frame without a .npy header is decoded to an array of one dimension. bf16 is written as <u2,\n8-bit floats as "
       "|u1. In a folder, which ends in '/' if it is new, all tensors of a safetensors file become .npy files: a/b\n"
-      "becomes FOLDER/a/b.npy.");
+      "becomes FOLDER/a/b.npy. IN may be a folder that encode wrote; OUT is then a folder, too.");
   app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors with frames; - is standard input")->required();
   app.add_option(
          "OUT.npy", options.out,
@@ -231,7 +247,7 @@ void add_decode(CLI::App& program, decode_options& options) {
   add_machine(app, options.on, options.threads);
   app.callback([&options] {
     refuse_one_stream_twice({options.in, options.base});
-    run(decode, options)();
+    run(is_checkpoint(options.in) ? decode_checkpoint : decode, options)();
   });
 }
 
@@ -267,7 +283,7 @@ void add_verify(CLI::App& program, verify_options& options) {
   CLI::App& app = *program.add_subcommand("verify", "Decode a frame and check its values, without writing them");
   app.footer("Reports the first damaged chunk.");
   app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors with frames; - is standard input")->required();
-  app.callback(run(verify, options));
+  app.callback([&options] { run(is_checkpoint(options.in) ? verify_checkpoint : verify, options)(); });
 }
 
 // Sets the exit code, and the one after an error, which are those of cmp and diff.

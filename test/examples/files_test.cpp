@@ -2,11 +2,34 @@
 
 #include "support/scratch.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <sched.h>
 #include <cerrno>
+#include <csignal>
 #include <thread>
+
+namespace {
+std::vector<std::string> calls;  // of those below
+}  // namespace
+
+// In place of those of the C library.
+extern "C" int fsync(int descriptor) {
+  struct stat status;
+  calls.push_back(::fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode) ? "fsync folder" : "fsync file");
+  return static_cast<int>(::syscall(SYS_fsync, descriptor));
+}
+extern "C" int rename(const char* from, const char* to) noexcept {
+  calls.emplace_back("rename");
+  return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
 
 namespace {
 
@@ -33,6 +56,22 @@ void write_all(const std::string& path, const std::string& content) {
 }
 
 using names = std::vector<std::string>;
+
+// Runs work in a process of its own, without root's rights if `as_nobody`. Returns its status.
+template <class Work> int in_child(bool as_nobody, const Work& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool is_ready = !as_nobody || ::getuid() != 0 || (::setgid(65534) == 0 && ::setuid(65534) == 0);
+    try {
+      ::_exit(is_ready && work() ? 0 : 1);
+    } catch (const std::exception& e) {
+      ::_exit((std::cerr << e.what() << '\n', 2));
+    }
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return status;
+}
 
 TEST(FileError, is_one_line) {
   EXPECT_STREQ(file_error("a\nb", "c\rd").what(), "a?b: c?d");
@@ -105,6 +144,90 @@ TEST(OutputFile, appears_on_commit) {
   }
   EXPECT_EQ(scratch::read(dir / "a"), "one two");
   EXPECT_EQ(dir.names(), names{"a"});
+}
+
+TEST(OutputFile, is_on_the_disk_before_and_after_it_appears) {
+  const scratch::directory dir;
+  for (int i = 0; i < 2; ++i) {
+    calls.clear();
+    write_all(dir / "a", "x");
+    EXPECT_EQ(calls, (names{"fsync file", "rename", "fsync folder"}));
+  }
+}
+
+TEST(OutputFile, a_killed_process_leaves_nothing) {
+  const scratch::directory dir;
+  const int unnamed = ::open((dir / "").c_str(), O_TMPFILE | O_RDWR, 0600);
+  if (unnamed < 0) GTEST_SKIP() << "the file system has no files without names";
+  ::close(unnamed);
+  scratch::write(dir / "old", "old");
+  for (const char* name : {"old", "new"}) {
+    const int status = in_child(false, [&] {
+      output_file file(dir / name);
+      file.write(bytes_of("x"));
+      return ::raise(SIGKILL) == 0;
+    });
+    EXPECT_TRUE(WIFSIGNALED(status));
+  }
+  EXPECT_EQ(dir.names(), names{"old"});
+  EXPECT_EQ(scratch::read(dir / "old"), "old");
+}
+
+TEST(OutputFile, in_a_folder_with_a_name_that_is_too_long) {
+  const scratch::directory dir;
+  EXPECT_EQ(in_child(false,
+                     [&] {
+                       if (::chdir((dir / "").c_str()) != 0) return false;
+                       const std::string name(250, 'd');
+                       for (int i = 0; i < 20; ++i)
+                         if (::mkdir(name.c_str(), 0700) != 0 || ::chdir(name.c_str()) != 0) return false;
+                       std::filesystem::create_directory("sub");
+                       std::filesystem::create_symlink("sub/b", "link");
+                       for (int i = 0; i < 2; ++i)
+                         for (const char* file : {"a", "sub/a", "link"}) write_all(file, file);
+                       return scratch::read("a") == "a" && scratch::read("sub/a") == "sub/a" &&
+                              scratch::read("sub/b") == "link";
+                     }),
+            0);
+}
+
+TEST(OutputFile, in_place_where_it_cannot_be_replaced) {
+  const scratch::directory dir;
+  const bool is_root = ::getuid() == 0;
+  ASSERT_EQ(::chmod((dir / "").c_str(), 0755), 0);
+  for (const mode_t mode : {0555u, 01777u}) {
+    if (mode == 01777u && !is_root) continue;  // of another owner
+    const std::string folder = dir / ("of mode " + std::to_string(mode)), file = folder + "/a";
+    std::filesystem::create_directory(folder);
+    scratch::write(file, "old and long");
+    ASSERT_EQ(::chmod(file.c_str(), 0666) | ::chmod(folder.c_str(), mode), 0);
+    EXPECT_EQ(in_child(true, [&] { return output_file(file), scratch::read(file) == "old and long"; }), 0);
+    EXPECT_EQ(in_child(true, [&] { return write_all(file, "new"), true; }), 0);
+    EXPECT_EQ(scratch::read(file), "new");
+    EXPECT_EQ(mode_of(file), 0666u);
+    EXPECT_EQ(in_child(true, [&] { return message_of([&] { write_all(folder + "/b", "x"); }).empty(); }) == 0,
+              mode == 01777u);
+    ::chmod(folder.c_str(), 0755);
+  }
+}
+
+TEST(OutputFile, mount_points) {
+  const scratch::directory dir;
+  scratch::write(dir / "behind", "old and long");
+  scratch::write(dir / "a", "");
+  const auto mounted = [&](const auto& work) {
+    return WEXITSTATUS(in_child(false, [&] {
+      if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
+          ::mount((dir / "behind").c_str(), (dir / "a").c_str(), nullptr, MS_BIND, nullptr) != 0)
+        ::_exit(77);
+      return work();
+    }));
+  };
+  const int status = mounted([&] { return write_all(dir / "a", "new"), true; });
+  if (status == 77) GTEST_SKIP() << "nothing can be mounted here";
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(scratch::read(dir / "behind"), "new");
+  EXPECT_EQ(dir.names(), (names{"a", "behind"}));
 }
 
 TEST(OutputFile, without_commit_nothing_changes) {

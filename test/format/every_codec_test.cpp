@@ -5,12 +5,16 @@
 #include "tuck/codecs.hpp"
 
 #include <tuck/core/floating.hpp>
+#include <tuck/host.hpp>
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 namespace tuck::test {
 namespace {
@@ -121,6 +125,91 @@ TEST_P(every_codec, round_trips_every_type_on_host_and_device_with_equal_bytes) 
   }
   EXPECT_GE(types, 3);
 }
+// Runs work in a thread with a stack of 128 KiB, as musl's have. Returns the bytes of the stack that it used.
+size_t stack_used_by(const std::function<void()>& work) {
+  constexpr size_t size = 128 * 1024;
+  constexpr unsigned char unused = 0xa5;
+  struct thread {
+    const std::function<void()>& work;
+    unsigned char* top = nullptr;
+  } running{work};
+  const auto run = [](void* of) -> void* {
+    auto& it = *static_cast<thread*>(of);
+    it.top = static_cast<unsigned char*>(__builtin_frame_address(0));
+    it.work();
+    return nullptr;
+  };
+  void* const all = ::mmap(nullptr, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  unsigned char* const stack = static_cast<unsigned char*>(all) + size;  // below, no access
+  pthread_attr_t attributes;
+  pthread_t id;
+  if (all == MAP_FAILED || ::mprotect(stack, size, PROT_READ | PROT_WRITE) != 0 ||
+      ::pthread_attr_init(&attributes) != 0 || ::pthread_attr_setstack(&attributes, stack, size) != 0)
+    return size;
+  std::memset(stack, unused, size);
+  const bool ran = ::pthread_create(&id, &attributes, run, &running) == 0 && ::pthread_join(id, nullptr) == 0;
+  const unsigned char* lowest = stack;
+  while (ran && *lowest == unused) ++lowest;
+  const size_t used = ran ? static_cast<size_t>(running.top - lowest) : size;
+  ::pthread_attr_destroy(&attributes);
+  ::munmap(all, 2 * size);
+  return used;
+}
+constexpr size_t most_stack = 64 * 1024;
+
+TEST_P(every_codec, needs_little_of_the_stack) {
+  if (threads_alone) GTEST_SKIP() << "ThreadSanitizer has large stack frames";
+  const tools::codec_choice choice{GetParam(), error_bound::absolute(lossy_bound)};
+  for (uint8_t t = 1; size_of(dtype{t}) != 0; ++t) {
+    const dtype type{t};
+    if (tools::choose_codec(choice, type) == nullptr) continue;
+    SCOPED_TRACE(tuck::name(type));
+    const uint32_t chunk = tools::most_chunk_values(choice.name, type);
+    const auto base = tensor_of(type, chunk + 7, .6, pattern::iid, t);
+    byte_vector changed = base, restored(base.size());
+    for (size_t i = 0; i < changed.size(); i += 64) changed[i] ^= std::byte{1};
+    for (const uint32_t values : {0u, chunk}) {
+      const frame_options options{.chunk_values = values};
+      byte_vector frame(tools::plan_frame(choice, type, chunk + 7, options).most_bytes);
+      outcome encoded, decoded;
+      EXPECT_LE(stack_used_by([&] {
+                  encoded = tools::encode_frame(choice, type, base, frame, options, {});
+                  decoded = tools::decode_frame(frame, restored, 0, {});
+                }),
+                most_stack);
+      EXPECT_TRUE(encoded && decoded);
+      if (tools::is_lossy(choice.name)) continue;
+      EXPECT_TRUE(restored == base);
+      const const_bytes of_base = base;
+      EXPECT_LE(stack_used_by([&] {
+                  encoded = tools::encode_frame(choice, type, changed, frame, options, {}, &of_base);
+                  decoded = tools::decode_delta_frame(frame, base, restored, {});
+                }),
+                most_stack);
+      EXPECT_TRUE(encoded && decoded);
+      EXPECT_TRUE(restored == changed);
+    }
+  }
+}
+
+TEST(batches, need_little_of_the_stack) {
+  if (slow) GTEST_SKIP() << "sanitizers have large stack frames";
+  const zvc_huffman<float> codec;
+  std::vector<float> values(40'000, 1.5f), restored(values.size());
+  for (size_t i = 0; i < values.size(); ++i) values[i] = i % 3 == 0 ? 0.f : static_cast<float>(i);
+  byte_vector frame(max_frame_bytes(codec, values.size()));
+  const std::vector<encode_item<float>> from{{values, frame}};
+  const std::vector<decode_item<float>> to{{frame, restored}};
+  std::vector<outcome> written(1), read(1);
+  EXPECT_LE(stack_used_by([&] {
+              static_cast<void>(host::encode_batch(codec, from, written));
+              static_cast<void>(host::decode_batch(codec, to, read));
+            }),
+            most_stack);
+  EXPECT_TRUE(written[0] && read[0]);
+  EXPECT_EQ(restored, values);
+}
+
 INSTANTIATE_TEST_SUITE_P(of, every_codec, ::testing::ValuesIn(tools::codec_names()), [](const auto& of) {
   std::string name = of.param;
   std::replace_if(name.begin(), name.end(), [](char c) { return c == '+' || c == '-'; }, '_');

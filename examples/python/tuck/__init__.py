@@ -560,7 +560,8 @@ def _path(path) -> bytes:
 
 def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: Optional[str] = None, *,
          bound: Optional[Bound] = None, base: Any = None, dtype: Any = None, threads: int = 0) -> Dict[str, str]:
-    """Writes a tensor or several to a file, as `tuck encode` does. The file appears at once or not at all.
+    """Writes a tensor or several to a file, as `tuck encode` does. The file appears when it is complete and on the disk,
+    or not at all.
 
     path     for one tensor, a .tuck file: its frame. For several, a safetensors file of frames, whose name ends in
              .safetensors or .tuck; tensors whose frame would not be smaller are stored as they are

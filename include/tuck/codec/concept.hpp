@@ -16,6 +16,7 @@
 //       encode_chunk, decode_chunk, lossy
 //   adaptive codec (C, stage_type)           check, needs_range, device_parameter, prepare
 //   codec that depends on the type (C, stage_type)   of_type
+//   codec with a workspace (C)   workspace_bytes
 //   splitter (C, S, stage_type)              residual_type, max_growth, side_bytes, side_fits
 //   transform (X, S, Stages, stage_type)     value_type, result_type, stages, from_stages, apply, invert
 //   transform with forms (X, S, stage_type)  forms, choose_form
@@ -63,6 +64,10 @@
 #include <tuck/core/span.hpp>
 #include <tuck/core/standard.hpp>
 #include <tuck/core/status.hpp>
+
+#if defined(TUCK_HOST)
+#include <tuck/codec/workspace.hpp>
+#endif
 
 namespace tuck::inline TUCK_ABI {
 
@@ -175,6 +180,7 @@ concept codec =
       // four times max_chunk_raw_bytes.
       { c.max_chunk_bytes(count) } noexcept -> std::same_as<uint32_t>;
 
+      // Needs little of the stack, as decode_chunk does; see uses_workspace.
       // Encodes values.size() >= 1 values into `out`, which has at least max_chunk_bytes(values.size()) bytes. Returns
       // the size of the result in bytes, or `incompressible`. Equal input gives equal bytes. The spans do not overlap.
       // `out` and `encoded` may have any alignment.
@@ -285,6 +291,40 @@ concept multiform_transform =
 
 /// The element type of a codec.
 template <codec C> using value_t = typename C::value_type;
+
+#if defined(TUCK_HOST)
+/// A codec that needs more memory for a chunk than the stack of a thread may have, which is 128 KiB with musl.
+/// workspace_bytes(count) returns the size of that memory in bytes for a chunk of `count` values, monotonic in `count`.
+/// There are then a second encode_chunk, a second decode_chunk, or both, with one more parameter at the end: a
+/// `workspace` of this size. The frame calls these. Those without it allocate the memory, and return `incompressible` or
+/// out_of_memory if there is none.
+template <class C>
+concept uses_workspace = codec<C> && requires(uint32_t count) {
+  { C::workspace_bytes(count) } noexcept -> std::same_as<uint32_t>;
+};
+
+namespace detail {
+template <codec C> constexpr uint32_t workspace_bytes_of([[maybe_unused]] uint32_t count) noexcept {
+  if constexpr (uses_workspace<C>) return C::workspace_bytes(count);
+  return 0;
+}
+// Calls encode_chunk(args...) or decode_chunk(args...), with the workspace if the codec takes it.
+template <codec C, class... Args>
+uint32_t encode_chunk_in([[maybe_unused]] workspace memory, const C& codec, const Args&... args) noexcept {
+  if constexpr (requires { codec.encode_chunk(args..., memory); })
+    return codec.encode_chunk(args..., memory);
+  else
+    return codec.encode_chunk(args...);
+}
+template <codec C, class... Args>
+status decode_chunk_in([[maybe_unused]] workspace memory, const C& codec, const Args&... args) noexcept {
+  if constexpr (requires { codec.decode_chunk(args..., memory); })
+    return codec.decode_chunk(args..., memory);
+  else
+    return codec.decode_chunk(args...);
+}
+}  // namespace detail
+#endif
 
 namespace detail {
 template <class C> TUCK_HD constexpr bool lossy_of() {

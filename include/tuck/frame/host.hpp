@@ -59,12 +59,12 @@ inline void repeat(const_bytes value, bytes out) noexcept {
 
 // Decodes all of chunk i into `restored`. Verifies its digest if `verifies` is true. `base`: of a delta, else empty.
 inline status decode_chunk(const chunk_decoder& decode, const frame_view& frame, uint64_t i, bytes restored,
-                           bool verifies = true, const_bytes base = {}) noexcept {
+                           workspace memory, bool verifies = true, const_bytes base = {}) noexcept {
   chunk_view chunk;
   if (const status s = frame.chunk(i, chunk); s != status::ok) return s;
   if (chunk.kind == chunk_kind::encoded) {
     status s = status::ok;
-    decode(chunk.payload, base, restored, s);
+    decode(chunk.payload, base, restored, memory, s);
     if (s != status::ok) return s;
   } else if (chunk.kind == chunk_kind::raw) {
     std::memcpy(restored.data(), chunk.payload.data(), chunk.payload.size());
@@ -77,8 +77,8 @@ inline status decode_chunk(const chunk_decoder& decode, const frame_view& frame,
 
 // Decodes the part of chunk i that lies in `out`, which begins with value `first`. If that is not the whole chunk,
 // decodes the chunk into working memory first. Sets the part to zero after an error.
-inline status decode_part(const chunk_decoder& decode, const frame_view& frame, uint64_t i, uint64_t first,
-                          bytes out) noexcept {
+inline status decode_part(const chunk_decoder& decode, const frame_view& frame, uint64_t i, uint64_t first, bytes out,
+                          workspace memory) noexcept {
   const frame_header& h = frame.header();
   const uint64_t value_bytes = size_of(h.type);
   const uint64_t begin = i * h.chunk_values * value_bytes, end = begin + values_in_chunk(h, i) * value_bytes;
@@ -86,9 +86,9 @@ inline status decode_part(const chunk_decoder& decode, const frame_view& frame, 
   const bytes part = out.subspan(from - out_begin, std::min(end, out_begin + out.size()) - from);
   status s = status::ok;
   if (part.size() == end - begin) {
-    s = decode_chunk(decode, frame, i, part);
+    s = decode_chunk(decode, frame, i, part, memory);
   } else if (const std::unique_ptr<std::byte[]> whole(new (std::nothrow) std::byte[end - begin]); whole != nullptr) {
-    s = decode_chunk(decode, frame, i, {whole.get(), end - begin});
+    s = decode_chunk(decode, frame, i, {whole.get(), end - begin}, memory);
     if (s == status::ok) std::memcpy(part.data(), whole.get() + (from - begin), part.size());
   } else {
     s = status::out_of_memory;
@@ -104,16 +104,25 @@ inline outcome refuse(bytes out, status why) noexcept {
   return {out.size(), why};
 }
 
+// Returns the size in bytes of the workspace to decode a chunk of this frame.
+template <codec C> uint32_t workspace_bytes_to_decode(const frame_header& h) noexcept {
+  return tuck::detail::workspace_bytes_of<C>(static_cast<uint32_t>(std::min<uint64_t>(h.chunk_values, h.value_count)));
+}
+
 // Decodes the values of `out` from value `first` on. They are in the frame.
 inline outcome decode_values(const chunk_decoder& decode, const frame_view& frame, bytes out, uint64_t first,
-                             const execution& how) noexcept {
+                             const execution& how, uint32_t workspace_bytes) noexcept {
   if (out.empty()) return {};
   const frame_header& h = frame.header();
   const uint64_t first_chunk = first / h.chunk_values;
   const uint64_t count = (first + out.size() / size_of(h.type) - 1) / h.chunk_values + 1 - first_chunk;
   const uint64_t batch = chunks_at_a_time(h);
-  return for_chunks(first_chunk, count, batch, useful_threads(how.threads, count, batch), how, out.size(),
-                    [&](unsigned, uint64_t i) { return decode_part(decode, frame, i, first, out); });
+  const unsigned threads = useful_threads(how.threads, count, batch);
+  const tuck::detail::workspaces workspaces(threads, workspace_bytes);
+  if (!workspaces) return refuse(out, status::out_of_memory);
+  return for_chunks(first_chunk, count, batch, threads, how, out.size(), [&](unsigned worker, uint64_t i) {
+    return decode_part(decode, frame, i, first, out, workspaces.of(worker));
+  });
 }
 
 // Decodes values of a frame whose header is valid. `unchecked`: if not 0, the size of the buffer of a frame whose
@@ -128,7 +137,7 @@ outcome decode_opened(const C& codec, const frame_view& frame, span<value_t<C>> 
   if (unchecked != 0)
     if (const status s = frame.check_contents(unchecked); s != status::ok) return refuse(to, s);
   const auto decodes = decodes_chunks(stored);
-  return decode_values(decodes, frame, to, first_value, how);
+  return decode_values(decodes, frame, to, first_value, how, workspace_bytes_to_decode<C>(frame.header()));
 }
 
 // Sets outcomes[i] to work(item, how) for each item: for large items one after the other, each with all threads, then
@@ -195,9 +204,9 @@ outcome encoded_bytes(const C& codec, span<const value_t<C>> values, const frame
 /// @param codec  of the same type as the encoder's; its parameters come from the frame
 /// @return the bytes written to `out`, or an error. type_mismatch, codec_mismatch, needs_base and bad_range leave
 ///         `out` unchanged. If a chunk is damaged, its values are set to zero, and the outcome names the first such
-///         chunk. The same happens if there is no memory to decode a part of a chunk (out_of_memory). If the frame has
-///         invalid parameters or an unknown version of its codec, all of `out` is set to zero. invalid_argument: `out`
-///         is null and not empty
+///         chunk. The same happens if there is no memory to decode it (out_of_memory). If the frame has invalid
+///         parameters or an unknown version of its codec, or if no chunk has memory, all of `out` is set to zero.
+///         invalid_argument: `out` is null and not empty
 template <codec C>
 outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {

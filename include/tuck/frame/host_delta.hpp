@@ -13,6 +13,7 @@ struct chunk_passes {
   const frame_view& frame;
   const execution& how;
   const_bytes base;
+  uint32_t workspace_bytes;
   uint64_t batch = chunks_at_a_time(frame.header());
   unsigned threads = useful_threads(how.threads, frame.chunks(), batch);
   uint64_t value_bytes = size_of(frame.header().type), chunk_bytes = frame.header().chunk_values * value_bytes;
@@ -32,11 +33,12 @@ struct chunk_passes {
   // to `out`.
   outcome run(bool verifies, bytes out) const noexcept {
     const std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[threads * chunk_bytes]);
-    if (memory == nullptr) return outcome{.code = status::out_of_memory};
+    const tuck::detail::workspaces workspaces(threads, workspace_bytes);
+    if (memory == nullptr || !workspaces) return outcome{.code = status::out_of_memory};
     return for_chunks(0, frame.chunks(), batch, threads, how, base.size(), [&](unsigned worker, uint64_t i) {
       const const_bytes before = base_of(i);
       const bytes restored(memory.get() + worker * chunk_bytes, before.size());
-      const status s = decode_chunk(decode, frame, i, restored, verifies, before);
+      const status s = decode_chunk(decode, frame, i, restored, workspaces.of(worker), verifies, before);
       if (out.empty()) return s;
       const bytes to = out.subspan(i * chunk_bytes, before.size());
       if (s == status::ok)
@@ -106,7 +108,9 @@ outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> b
   if (const status s = view.check_contents(frame.size()); s != status::ok) return outcome{.code = s};
   const auto decodes = detail::decodes_chunks(stored);
   const detail::chunk_decoder decode = decodes;
-  return detail::chunk_passes{decode, view, how, tuck::as_bytes(base)}.run(tuck::as_writable_bytes(out), options);
+  const detail::chunk_passes passes{decode, view, how, tuck::as_bytes(base),
+                                    detail::workspace_bytes_to_decode<C>(header)};
+  return passes.run(tuck::as_writable_bytes(out), options);
 }
 
 /// Merges consecutive deltas into one delta, from the base of the first to the result of the last. The bytes are those

@@ -25,8 +25,9 @@ inline constexpr uint64_t batch_chunks = 64;         // maximum number of chunks
 
 // What calls do with one chunk, without the codec's type: all that calls these is compiled once, not for each codec.
 // The bytes are those of whole values. `base`: the base's values of a delta; only codecs that use it read it.
-using chunk_encoder = function_ref<const_bytes, const_bytes, bytes, uint32_t&>;  // values, base, output, bytes used
-using chunk_decoder = function_ref<const_bytes, const_bytes, bytes, status&>;    // payload, base, values, verdict
+// Arguments: values, base, output, workspace, bytes used; and payload, base, values, workspace, verdict.
+using chunk_encoder = function_ref<const_bytes, const_bytes, bytes, workspace, uint32_t&>;
+using chunk_decoder = function_ref<const_bytes, const_bytes, bytes, workspace, status&>;
 
 template <element T> span<const T> elements(const_bytes values) noexcept {
   return {reinterpret_cast<const T*>(values.data()), values.size() / sizeof(T)};
@@ -36,28 +37,30 @@ template <element T> span<T> elements(bytes values) noexcept {
 }
 
 template <codec C> auto encodes_chunks(const C& codec) noexcept {
-  return [&codec](const_bytes values, [[maybe_unused]] const_bytes base, bytes out, uint32_t& used) noexcept {
+  return [&codec](const_bytes values, [[maybe_unused]] const_bytes base, bytes out, workspace memory,
+                  uint32_t& used) noexcept {
     using T = value_t<C>;
     if constexpr (uses_base<C>)
-      used = codec.encode_chunk(elements<T>(values), elements<T>(base), out);
+      used = tuck::detail::encode_chunk_in(memory, codec, elements<T>(values), elements<T>(base), out);
     else
-      used = codec.encode_chunk(elements<T>(values), out);
+      used = tuck::detail::encode_chunk_in(memory, codec, elements<T>(values), out);
   };
 }
 template <codec C> auto decodes_chunks(const C& codec) noexcept {
-  return [&codec](const_bytes payload, [[maybe_unused]] const_bytes base, bytes restored, status& verdict) noexcept {
+  return [&codec](const_bytes payload, [[maybe_unused]] const_bytes base, bytes restored, workspace memory,
+                  status& verdict) noexcept {
     using T = value_t<C>;
     if constexpr (uses_base<C>)
-      verdict = codec.decode_chunk(payload, elements<T>(base), elements<T>(restored));
+      verdict = tuck::detail::decode_chunk_in(memory, codec, payload, elements<T>(base), elements<T>(restored));
     else
-      verdict = codec.decode_chunk(payload, elements<T>(restored));
+      verdict = tuck::detail::decode_chunk_in(memory, codec, payload, elements<T>(restored));
   };
 }
 
 // Encodes one chunk into `out`, which is large enough for the codec's worst case and for a raw chunk. Returns how the
 // chunk is stored. Sets `used` to the size of its payload in bytes.
 inline chunk_kind encode_chunk(const chunk_encoder& encode, uint32_t value_bytes, const_bytes values, const_bytes base,
-                               bytes out, uint32_t& used) noexcept {
+                               bytes out, workspace memory, uint32_t& used) noexcept {
   const auto raw_bytes = static_cast<uint32_t>(values.size());
   if (std::memcmp(values.data(), values.data() + value_bytes, raw_bytes - value_bytes) == 0) {
     uint64_t value = 0;
@@ -66,7 +69,7 @@ inline chunk_kind encode_chunk(const chunk_encoder& encode, uint32_t value_bytes
     std::memcpy(out.data(), values.data(), used);
     return chunk_kind::uniform;
   }
-  encode(values, base, out, used);
+  encode(values, base, out, memory, used);
   if (used != incompressible && used < raw_bytes) return chunk_kind::encoded;
   used = raw_bytes;
   std::memcpy(out.data(), values.data(), raw_bytes);
@@ -158,17 +161,18 @@ struct encode_call {
   const_bytes values;
   const_bytes base;      // of a delta
   uint32_t chunk_bound;  // maximum size of the payload of a chunk in bytes
+  uint32_t workspace_bytes;
   chunk_encoder encode;
   chunk_decoder decode;  // of a lossy codec
 
   // Returns the digest of the values that `encoded` decodes to, or 0 if the codec cannot decode what it has encoded.
   // `scratch` is memory for the values of one chunk.
-  uint64_t digest_of_decoded(chunk_kind kind, const_bytes chunk, const_bytes encoded,
-                             std::byte* scratch) const noexcept {
+  uint64_t digest_of_decoded(chunk_kind kind, const_bytes chunk, const_bytes encoded, std::byte* scratch,
+                             workspace memory) const noexcept {
     if (!decode || kind != chunk_kind::encoded) return checksum(chunk);
     const bytes restored(scratch, chunk.size());
     status verdict = status::ok;
-    decode(encoded, {}, restored, verdict);
+    decode(encoded, {}, restored, memory, verdict);
     return verdict == status::ok ? checksum(restored) : 0;
   }
 };
@@ -199,7 +203,8 @@ inline outcome encode_values(encode_call& call, bytes frame, const frame_options
   const bool is_delta = (header.flags & flag_delta) != 0, decodes = call.decode && options.checksums;
   const std::unique_ptr<std::byte[]> scratch(decodes || is_delta ? new (std::nothrow) std::byte[threads * chunk_bytes]
                                                                  : nullptr);
-  if ((decodes || is_delta) && scratch == nullptr) return outcome{.code = status::out_of_memory};
+  const tuck::detail::workspaces workspaces(threads, call.workspace_bytes);
+  if (((decodes || is_delta) && scratch == nullptr) || !workspaces) return outcome{.code = status::out_of_memory};
 
   if (frame.size() >= 8) store_unaligned(frame.data(), uint64_t{0});  // no frame until the header is written
   if (writes) write_metadata(frame, options.metadata, at);
@@ -223,10 +228,12 @@ inline outcome encode_values(encode_call& call, bytes frame, const frame_options
         chunk = {mine, size};
       }
       uint32_t used = 0;
-      const chunk_kind kind = encode_chunk(call.encode, value_bytes, chunk, base, {end, slot}, used);
+      const workspace work = workspaces.of(worker);
+      const chunk_kind kind = encode_chunk(call.encode, value_bytes, chunk, base, {end, slot}, work, used);
       entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align).word;
       if (writes && options.checksums)
-        store_unaligned(frame.data() + at.checksums + 8 * i, call.digest_of_decoded(kind, chunk, {end, used}, mine));
+        store_unaligned(frame.data() + at.checksums + 8 * i,
+                        call.digest_of_decoded(kind, chunk, {end, used}, mine, work));
       const uint64_t padded = round_up_pow2(used, align);
       std::memset(end + used, 0, padded - used);
       end += padded;
@@ -268,8 +275,9 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   if constexpr (adaptive_codec<C>) header.stages = codec.stages();
   call.values = tuck::as_bytes(values);
   if (base != nullptr) call.base = tuck::as_bytes(*base);
-  call.chunk_bound =
-      codec.max_chunk_bytes(static_cast<uint32_t>(std::min<uint64_t>(header.chunk_values, values.size())));
+  const auto most = static_cast<uint32_t>(std::min<uint64_t>(header.chunk_values, values.size()));
+  call.chunk_bound = codec.max_chunk_bytes(most);
+  call.workspace_bytes = tuck::detail::workspace_bytes_of<C>(most);
   const auto encodes = encodes_chunks(codec);
   call.encode = encodes;
   if constexpr (is_lossy<C>) {

@@ -47,9 +47,14 @@ template <element T> class bitpack {
   TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept { return count * uint32_t{sizeof(T)} - 1; }
 
 #if defined(TUCK_HOST)
+  static constexpr uint32_t workspace_bytes(uint32_t count) noexcept { return groups::workspace_bytes(count); }
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {
+    return detail::with_workspace(workspace_bytes(static_cast<uint32_t>(values.size())), incompressible,
+                                  [&](workspace memory) { return encode_chunk(values, out, memory); });
+  }
+  uint32_t encode_chunk(span<const T> values, bytes out, workspace memory) const noexcept {
     const auto count = static_cast<uint32_t>(values.size());
-    return groups::encode(as_bytes(values).data(), count, predicts(), 0, limit(count), out.data());
+    return groups::encode(as_bytes(values).data(), count, predicts(), 0, limit(count), out.data(), memory);
   }
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
     const auto count = static_cast<uint32_t>(restored.size());

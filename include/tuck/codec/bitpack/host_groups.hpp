@@ -23,10 +23,16 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
 
  public:
   // Writes `count` integers. Returns the size in bytes, or `incompressible` if that is more than `limit`. `extra` is a
-  // field of the chunk's head; unsigned integers replace it.
+  // field of the chunk's head; unsigned integers replace it. `memory`: as large as workspace_bytes(count) says.
   static uint32_t encode(const std::byte* integers, uint32_t count, bool differences, uint32_t extra, uint32_t limit,
-                         std::byte* out) noexcept {
-    return vectorized([=]<class Cpu>(Cpu) { return write<Cpu>(integers, count, differences, extra, limit, out); });
+                         std::byte* out, workspace memory) noexcept {
+    return vectorized(
+        [=]<class Cpu>(Cpu) { return write<Cpu>(integers, count, differences, extra, limit, out, memory); });
+  }
+  static constexpr uint32_t workspace_bytes(uint32_t count) noexcept {
+    const uint32_t groups = layout::count(count) < layout::max_groups ? layout::count(count) : layout::max_groups;
+    return workspace::bytes_of<uint32_t>(groups + 1) + workspace::bytes_of<std::byte>(sizeof(summary) * groups) +
+           workspace::bytes_of<uint8_t>(groups) + workspace::bytes_of<std::byte>(packed_bytes(groups));
   }
 
   // Reads `count` integers from untrusted bytes. Returns false if they are malformed. Otherwise `end` is the end of the
@@ -37,6 +43,9 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   }
 
  private:
+  // The non-zero integers of sparse groups. Whole groups are read and written, hence the extra group.
+  static constexpr uint32_t packed_bytes(uint32_t groups) noexcept { return (groups + 1) * group * Bytes; }
+
   struct widths {
     uint32_t first_bits, base_bits;
     word least;  // of unsigned integers: the least that a group stores for its base
@@ -66,22 +75,22 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
 
   template <class Cpu>
   [[gnu::always_inline]] static uint32_t write(const std::byte* integers, uint32_t count, bool differences,
-                                               uint32_t extra, uint32_t limit, std::byte* out) noexcept {
+                                               uint32_t extra, uint32_t limit, std::byte* out,
+                                               workspace memory) noexcept {
     using loops = masks_on<Cpu>;
     const uint32_t groups = layout::count(count);
     if (groups > layout::max_groups) return incompressible;
-    uint32_t non_zeros[layout::max_groups];
+    auto* const non_zeros = memory.take<uint32_t>(groups + 1);
     loops::template masks_of<ones::non_zeros, Bytes>(integers, count, reinterpret_cast<std::byte*>(non_zeros));
-    alignas(summary) std::byte storage[sizeof(summary) * layout::max_groups];  // uninitialized for groups of zeros
-    auto* const of_group = reinterpret_cast<summary*>(storage);
+    auto* const of_group = reinterpret_cast<summary*>(
+        memory.take<std::byte>(sizeof(summary) * groups));  // uninitialized for groups of zeros
     bits padded[group + 1];
     const auto [first_bits, base_bits, least] = summarize_all<Cpu>(integers, count, differences, non_zeros, of_group);
     if (Unsigned) extra = static_cast<uint32_t>(least);
 
-    uint8_t shapes[layout::max_groups];
-    // The non-zero integers of sparse groups. They are packed long before they are read, because loads that overlap
-    // recent vector stores stall. Whole groups are read and written, hence the extra group.
-    std::byte packed[(layout::max_groups + 1) * group * Bytes];
+    auto* const shapes = memory.take<uint8_t>(groups);
+    // Packed long before it is read, because loads that overlap recent vector stores stall.
+    auto* const packed = memory.take<std::byte>(packed_bytes(groups));
     std::byte* next = packed;
     uint32_t non_zero_groups = 0, sparse_groups = 0, payload_bits = 0;
     for (uint32_t g = 0; g < groups; ++g) {
@@ -94,7 +103,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
         ++sparse_groups;
         const std::byte* const mask = reinterpret_cast<const std::byte*>(non_zeros + g);
         next = loops::template pack<Bytes>(group_at(integers, count, g, padded), group, mask, next,
-                                           packed + sizeof packed);
+                                           packed + packed_bytes(groups));
       }
     }
     const auto at = layout::offsets_of(count, non_zero_groups, sparse_groups, payload_bits);

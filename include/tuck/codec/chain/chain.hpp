@@ -22,9 +22,7 @@
 // read its chunks. The frame header has the id, version and parameters of each stage, so decoding needs only the type.
 // Host and device write the same bytes if all stages do.
 //
-// On the CPU the rows of a chunk are on the stack of the thread that encodes or decodes it. They need up to 600 KiB if
-// the chain ends in huffman. Threads that call the library must have this much stack. Threads of glibc have 8 MiB by
-// default, those of musl only 128 KiB.
+// On the CPU the rows of a chunk are in the workspace of the thread that encodes or decodes it.
 #pragma once
 
 #include <tuck/codec/chain/stages.hpp>
@@ -58,7 +56,18 @@ template <class Chain> class host_chain {
   static constexpr uint32_t growth = Chain::growth;
 
  public:
-  explicit host_chain(const Chain& codec) noexcept : codec_(codec) {}
+  // `memory`: the rest of the workspace, for the stages.
+  host_chain(const Chain& codec, workspace memory) noexcept : codec_(codec), memory_(memory) {}
+
+  // Calls work(chain) with a chain in the workspace.
+  template <class Work> static auto in(workspace memory, const Chain& codec, const Work& work) noexcept {
+    workspace rest = memory;
+    static_cast<void>(rest.take<std::byte>(workspace::bytes_of<host_chain>()));
+    return work(memory.make<host_chain>(codec, rest));
+  }
+  static constexpr uint32_t workspace_bytes(uint32_t count) noexcept {
+    return workspace::bytes_of<host_chain>() + bytes_of_stages(count, std::make_integer_sequence<int, Chain::size>{});
+  }
 
   static constexpr uint32_t max_bytes(const Chain& codec, uint32_t count) noexcept {
     const uint32_t raw = count * Chain::width;
@@ -95,6 +104,21 @@ template <class Chain> class host_chain {
   }
 
  private:
+  template <int I> static constexpr uint32_t bytes_of_stage(uint32_t count) noexcept {
+    if constexpr (I == last && encodes_sides<stage<last>>)
+      return workspace::bytes_of<huffman_format::host_chunk<value<last>>>();
+    else if constexpr (codec<stage<I>>)
+      return workspace_bytes_of<stage<I>>(count);
+    else
+      return 0;
+  }
+  template <int... I>
+  static constexpr uint32_t bytes_of_stages(uint32_t count, std::integer_sequence<int, I...>) noexcept {
+    uint32_t most = 0;
+    ((most = bytes_of_stage<I>(count) > most ? bytes_of_stage<I>(count) : most), ...);
+    return most;
+  }
+
   // Returns the values of a row, after `sides` bytes of side streams.
   static std::byte* values_in(std::byte* row, uint32_t sides) noexcept { return row + round_up_pow2(sides, 4); }
   // Returns the values that reach stage I.
@@ -135,7 +159,7 @@ template <class Chain> class host_chain {
     uint32_t form = 0, signs = 0;  // the latter: bytes, behind the encoded chunk
     if constexpr (I == 0 && Chain::signs_zeros)
       if (codec_.drops_negative_zeros()) form = drop_negative_zeros(other_ + max_raw, signs);
-    const uint32_t used = at<I>().encode_chunk(values<I>(), {encoded, wanted});
+    const uint32_t used = encode_chunk_in(memory_, at<I>(), span<const value<I>>(values<I>()), bytes(encoded, wanted));
     if (used == incompressible) return split_record::none();
     const uint32_t side = stage<I>::side_bytes({encoded, used}, count), residual_bytes = used - side;
     if (!split_record::allows(raw, stage<I>::max_growth, residual_bytes, signs + side, Chain::width))
@@ -211,12 +235,14 @@ template <class Chain> class host_chain {
     section_list sections;
     flow_.list_sections(sections);
     if constexpr (encodes_sides<stage<last>>) {
-      return huffman_format::host_chunk<value<last>>(sections).encode(from, at<last>().how, to, flow_.bytes(0));
+      auto& chunk = workspace(memory_).make<huffman_format::host_chunk<value<last>>>(sections);
+      return chunk.encode(from, at<last>().how, to, flow_.bytes(0));
     } else {
       const uint32_t raw = sections.size(0);
       uint32_t used = 0;
       if (raw != 0)
-        used = at<last>().encode_chunk(values<last>(), {to, at<last>().max_chunk_bytes(flow_.values[last])});
+        used = encode_chunk_in(memory_, at<last>(), span<const value<last>>(values<last>()),
+                               bytes(to, at<last>().max_chunk_bytes(flow_.values[last])));
       if (used == incompressible || used >= raw) std::memcpy(to, from, used = raw);
       for (uint32_t i = 1; i < sections.count; used += sections.size(i++))
         std::memcpy(to + used, from - sections.before_values(i), sections.size(i));
@@ -229,7 +255,7 @@ template <class Chain> class host_chain {
     section_list sections;
     flow_.list_sections(sections);
     if constexpr (encodes_sides<stage<last>>) {
-      return huffman_format::host_chunk<value<last>>(sections).decode(body, to);
+      return workspace(memory_).make<huffman_format::host_chunk<value<last>>>(sections).decode(body, to);
     } else {
       const uint32_t raw = sections.size(0), sides = sections.total() - raw;
       if (body.size() < sides || body.size() - sides > raw) return status::bad_payload;
@@ -240,7 +266,8 @@ template <class Chain> class host_chain {
         std::memcpy(to, body.data(), used);
         return status::ok;
       }
-      return used == 0 ? status::bad_payload : at<last>().decode_chunk(body.subspan(0, used), values<last>());
+      return used == 0 ? status::bad_payload
+                       : decode_chunk_in(memory_, at<last>(), body.subspan(0, used), values<last>());
     }
   }
 
@@ -262,7 +289,7 @@ template <class Chain> class host_chain {
     } else {
       const uint32_t signs = I == 0 ? flow_.sign_bytes() : 0;
       const const_bytes encoded(from - side + signs, side - signs + flow_.bytes(I + 1));
-      if (const status s = at<I>().decode_chunk(encoded, target); s != status::ok) return s;
+      if (const status s = decode_chunk_in(memory_, at<I>(), encoded, target); s != status::ok) return s;
       if (stage<I>::side_bytes(encoded, flow_.values[I]) != side - signs) return status::bad_payload;
       if constexpr (I == 0 && Chain::signs_zeros)
         if (const uint32_t form = flow_.records[0].form();
@@ -277,6 +304,7 @@ template <class Chain> class host_chain {
   }
 
   const Chain& codec_;
+  workspace memory_;
   chain_flow<Chain> flow_;
   alignas(16) std::byte row_[max_raw + growth + 16];
   alignas(16) std::byte other_[max_raw + max_raw / 4];
@@ -361,11 +389,22 @@ template <class... Stages> struct chain {
   constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
     return detail::host_chain<chain>::max_bytes(*this, count);
   }
+  static constexpr uint32_t workspace_bytes(uint32_t count) noexcept {
+    return detail::host_chain<chain>::workspace_bytes(count);
+  }
   uint32_t encode_chunk(span<const value_type> values, bytes out) const noexcept {
-    return detail::host_chain<chain>(*this).encode(values, out);
+    return detail::with_workspace(workspace_bytes(static_cast<uint32_t>(values.size())), incompressible,
+                                  [&](workspace memory) { return encode_chunk(values, out, memory); });
   }
   status decode_chunk(const_bytes encoded, span<value_type> restored) const noexcept {
-    return detail::host_chain<chain>(*this).decode(encoded, restored);
+    return detail::with_workspace(workspace_bytes(static_cast<uint32_t>(restored.size())), status::out_of_memory,
+                                  [&](workspace memory) { return decode_chunk(encoded, restored, memory); });
+  }
+  uint32_t encode_chunk(span<const value_type> values, bytes out, workspace memory) const noexcept {
+    return detail::host_chain<chain>::in(memory, *this, [&](auto& chunk) { return chunk.encode(values, out); });
+  }
+  status decode_chunk(const_bytes encoded, span<value_type> restored, workspace memory) const noexcept {
+    return detail::host_chain<chain>::in(memory, *this, [&](auto& chunk) { return chunk.decode(encoded, restored); });
   }
 #endif
 

@@ -26,6 +26,8 @@ template <element T> struct deflate : plain_codec<deflate<T>, T, codec_id::defla
 #if defined(TUCK_HOST)
   /// Returns incompressible for more than 64 KiB of values.
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
+  uint32_t encode_chunk(span<const T> values, bytes out, workspace memory) const noexcept;
+  static constexpr uint32_t workspace_bytes(uint32_t) noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
   /// Returns the DEFLATE stream at the beginning of a chunk that encode_chunk wrote. For other bytes, returns an
@@ -338,10 +340,17 @@ template <uint32_t Width> class host_decoder {
 
 }  // namespace deflate_format
 
+template <element T> constexpr uint32_t deflate<T>::workspace_bytes(uint32_t) noexcept {
+  return workspace::bytes_of<deflate_format::host_encoder<width>>();
+}
 template <element T> uint32_t deflate<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
+  return detail::with_workspace(workspace_bytes(0), incompressible,
+                                [&](workspace memory) { return encode_chunk(values, out, memory); });
+}
+template <element T>
+uint32_t deflate<T>::encode_chunk(span<const T> values, bytes out, workspace memory) const noexcept {
   if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
-  deflate_format::host_encoder<width> encoder;
-  return encoder.encode(as_bytes(values), out.data());
+  return memory.make<deflate_format::host_encoder<width>>().encode(as_bytes(values), out.data());
 }
 
 template <element T> status deflate<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {

@@ -41,13 +41,20 @@ template <floating_element T> struct exponents : plain_codec<exponents<T>, T, co
   }
 
 #if defined(TUCK_HOST)
+  static constexpr uint32_t workspace_bytes(uint32_t count) noexcept {
+    return workspace::bytes_of<std::byte>(count < max_values ? count : max_values) + groups::workspace_bytes(count);
+  }
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {
+    return detail::with_workspace(workspace_bytes(static_cast<uint32_t>(values.size())), incompressible,
+                                  [&](workspace memory) { return encode_chunk(values, out, memory); });
+  }
+  uint32_t encode_chunk(span<const T> values, bytes out, workspace memory) const noexcept {
     if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
     const auto count = static_cast<uint32_t>(values.size());
     if (planes_bytes(count) > limit(count)) return incompressible;
-    std::byte upper[max_chunk_raw_bytes / sizeof(T)];
+    auto* const upper = memory.take<std::byte>(count);
     detail::vectorized([&] { put_plane(values.data(), count, sizeof(T) - 1, upper); });
-    const uint32_t end = groups::encode(upper, count, false, 0, limit(count) - planes_bytes(count), out.data());
+    const uint32_t end = groups::encode(upper, count, false, 0, limit(count) - planes_bytes(count), out.data(), memory);
     if (end == incompressible) return incompressible;
     std::byte* to = out.data() + end;
     std::memset(to, 0, planes_bytes(count));
@@ -57,11 +64,16 @@ template <floating_element T> struct exponents : plain_codec<exponents<T>, T, co
   }
 
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+    return detail::with_workspace(workspace_bytes(static_cast<uint32_t>(restored.size())), status::out_of_memory,
+                                  [&](workspace memory) { return decode_chunk(encoded, restored, memory); });
+  }
+  status decode_chunk(const_bytes encoded, span<T> restored, workspace memory) const noexcept {
+    if (restored.size() > max_values) return status::bad_payload;
     const auto count = static_cast<uint32_t>(restored.size());
-    std::byte upper[max_chunk_raw_bytes / sizeof(T)];
+    auto* const upper = memory.take<std::byte>(count);
     uint32_t end;
-    if (restored.size_bytes() > max_chunk_raw_bytes || encoded.size() > limit(count) ||
-        !groups::decode(encoded, count, max_width, upper, end) || end + planes_bytes(count) != encoded.size())
+    if (encoded.size() > limit(count) || !groups::decode(encoded, count, max_width, upper, end) ||
+        end + planes_bytes(count) != encoded.size())
       return status::bad_payload;
     std::byte* const to = as_writable_bytes(restored).data();
     detail::vectorized([&] { join_planes(upper, encoded.data() + end, count, to); });
@@ -70,6 +82,7 @@ template <floating_element T> struct exponents : plain_codec<exponents<T>, T, co
 
  private:
   using groups = detail::host_groups<1, true>;
+  static constexpr uint32_t max_values = max_chunk_raw_bytes / sizeof(T);
 
   // Writes one byte of each value, whose lowest bit is now the sign.
   static void put_plane(const T* from, uint32_t count, uint32_t byte, std::byte* to) noexcept {

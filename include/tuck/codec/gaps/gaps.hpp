@@ -79,8 +79,17 @@ TUCK_HD constexpr uint64_t ones(uint32_t c) noexcept {
 /// @tparam T element type
 template <element T> struct gaps : plain_codec<gaps<T>, T, codec_id::gaps> {
 #if defined(TUCK_HOST)
-  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
-  status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
+  static constexpr uint32_t workspace_bytes(uint32_t count) noexcept;
+  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {
+    return detail::with_workspace(workspace_bytes(static_cast<uint32_t>(values.size())), incompressible,
+                                  [&](workspace memory) { return encode_chunk(values, out, memory); });
+  }
+  status decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+    return detail::with_workspace(workspace_bytes(static_cast<uint32_t>(restored.size())), status::out_of_memory,
+                                  [&](workspace memory) { return decode_chunk(encoded, restored, memory); });
+  }
+  uint32_t encode_chunk(span<const T> values, bytes out, workspace memory) const noexcept;
+  status decode_chunk(const_bytes encoded, span<T> restored, workspace memory) const noexcept;
 #endif
 
  private:
@@ -89,20 +98,29 @@ template <element T> struct gaps : plain_codec<gaps<T>, T, codec_id::gaps> {
 };
 
 #if defined(TUCK_HOST)
-template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
+template <element T> constexpr uint32_t gaps<T>::workspace_bytes(uint32_t count) noexcept {
+  const uint32_t n = count < max_values ? count : max_values;
+  const uint32_t encoding = workspace::bytes_of<uint32_t>(mask_words(n) + 1) + workspace::bytes_of<uint16_t>(n / 4) +
+                            workspace::bytes_of<word>(n / 4) + workspace::bytes_of<uint8_t>(n / 4);
+  const uint32_t decoding =
+      workspace::bytes_of<std::byte>(n * uint32_t{sizeof(T)} + 16) + workspace::bytes_of<uint16_t>(n / 4);
+  return encoding > decoding ? encoding : decoding;
+}
+
+template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes out, workspace memory) const noexcept {
   using namespace gaps_format;
+  if (values.size() > max_values) return incompressible;
   const auto count = static_cast<uint32_t>(values.size());
-  std::byte masks[max_values / 8];
-  if (count > max_values) return incompressible;
+  auto* const masks = reinterpret_cast<std::byte*>(memory.take<uint32_t>(mask_words(count) + 1));
   const uint32_t k = detail::vectorized([&]<class Cpu>(Cpu) {
     return detail::masks_on<Cpu>::template masks_of<ones::non_zeros, sizeof(T)>(as_bytes(values).data(), count, masks);
   });
   if (k > count / 4) return incompressible;
   const uint32_t r = rice::remainder_bits(k, count);
 
-  uint16_t gap[max_values / 4];
-  word value[max_values / 4];
-  uint8_t class_at[max_values / 4];
+  auto* const gap = memory.take<uint16_t>(count / 4);
+  auto* const value = memory.take<word>(count / 4);
+  auto* const class_at = memory.take<uint8_t>(count / 4);
   uint64_t quotients = k, classes = k;
   uint32_t stored = 0, before = 0, i = 0;
   word any = 0, any_stored = 0;
@@ -140,12 +158,13 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
   return static_cast<uint32_t>(size);
 }
 
-template <element T> status gaps<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+template <element T>
+status gaps<T>::decode_chunk(const_bytes encoded, span<T> restored, workspace memory) const noexcept {
   using namespace gaps_format;
-  const auto count = static_cast<uint32_t>(restored.size());
-  if (encoded.size() < header_bits / 8 || encoded.size() >= restored.size_bytes() || count > max_values)
+  if (encoded.size() < header_bits / 8 || encoded.size() >= restored.size_bytes() || restored.size() > max_values)
     return status::bad_payload;
-  alignas(16) std::byte chunk[max_values * sizeof(T) + 16];
+  const auto count = static_cast<uint32_t>(restored.size());
+  auto* const chunk = memory.take<std::byte>(count * uint32_t{sizeof(T)} + 16);
   std::memcpy(chunk, encoded.data(), encoded.size());
   std::memset(chunk + encoded.size(), 0, 16);
   const header h{load_unaligned<uint32_t>(chunk)};
@@ -156,7 +175,7 @@ template <element T> status gaps<T>::decode_chunk(const_bytes encoded, span<T> r
   if (quotients > end) return status::bad_payload;
   rice::unary_reader unary(chunk, quotients, end);
 
-  uint16_t at[max_values / 4];
+  auto* const at = memory.take<uint16_t>(count / 4);
   uint64_t next = 0;
   for (uint32_t i = 0; i < k; ++i) {
     uint32_t q;

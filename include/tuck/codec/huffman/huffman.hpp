@@ -25,19 +25,30 @@ template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffm
     return huffman_format::max_bytes(count * width, 0);
   }
 #if defined(TUCK_HOST)
+  static constexpr uint32_t workspace_bytes(uint32_t) noexcept {
+    return workspace::bytes_of<huffman_format::host_chunk<T>>();
+  }
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {
+    return detail::with_workspace(workspace_bytes(0), incompressible,
+                                  [&](workspace memory) { return encode_chunk(values, out, memory); });
+  }
+  uint32_t encode_chunk(span<const T> values, bytes out, workspace memory) const noexcept {
     if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
     const auto limit = static_cast<uint32_t>(values.size_bytes()) - 1;
     const section_list sections = only(values);
-    const uint32_t used =
-        huffman_format::host_chunk<T>(sections).encode(as_bytes(values).data(), how, out.data(), limit);
+    auto& chunk = memory.make<huffman_format::host_chunk<T>>(sections);
+    const uint32_t used = chunk.encode(as_bytes(values).data(), how, out.data(), limit);
     return used <= limit ? used : incompressible;
   }
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+    return detail::with_workspace(workspace_bytes(0), status::out_of_memory,
+                                  [&](workspace memory) { return decode_chunk(encoded, restored, memory); });
+  }
+  status decode_chunk(const_bytes encoded, span<T> restored, workspace memory) const noexcept {
     if (restored.size_bytes() > max_chunk_raw_bytes || encoded.size() >= restored.size_bytes())
       return status::bad_payload;
     const section_list sections = only(restored);
-    return huffman_format::host_chunk<T>(sections).decode(encoded, as_writable_bytes(restored).data());
+    return memory.make<huffman_format::host_chunk<T>>(sections).decode(encoded, as_writable_bytes(restored).data());
   }
 #endif
 

@@ -100,7 +100,14 @@ template <floating_element T> class quantize {
 
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
 #if defined(TUCK_HOST)
-  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
+  static constexpr uint32_t workspace_bytes(uint32_t count) noexcept {
+    return codes_bytes(count) + groups::workspace_bytes(count);
+  }
+  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {
+    return detail::with_workspace(workspace_bytes(static_cast<uint32_t>(values.size())), incompressible,
+                                  [&](workspace memory) { return encode_chunk(values, out, memory); });
+  }
+  uint32_t encode_chunk(span<const T> values, bytes out, workspace memory) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 #endif
 
@@ -140,6 +147,12 @@ template <floating_element T> class quantize {
   /// Calls visit(quantizer). The codec must be usable.
   template <class Visit> auto with_quantizer(uint32_t exponent, const Visit& visit) const noexcept {
     return pointwise() ? visit(mantissas(exponent)) : visit(steps(exponent));
+  }
+  /// Returns the bytes of the codes of `count` values, and of the bits of exceptions.
+  static constexpr uint32_t codes_bytes(uint32_t count) noexcept {
+    constexpr uint32_t most = max_chunk_raw_bytes / sizeof(T);
+    const uint32_t values = count < most ? count : most;
+    return workspace::bytes_of<T>(values) + workspace::bytes_of<uint32_t>(mask_words(values));
   }
   uint32_t find_exponent(span<const T> values) const noexcept;
   /// Writes the codes of the values, as wide as T, to `codes`. Sets a bit in `fails` for each value that is an
@@ -326,15 +339,17 @@ void quantize<T>::restore(uint32_t exponent, span<T> restored) const noexcept {
 
 /// @endcond
 
-template <floating_element T> uint32_t quantize<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
+template <floating_element T>
+uint32_t quantize<T>::encode_chunk(span<const T> values, bytes out, workspace memory) const noexcept {
   if (!is_usable() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
   const auto count = static_cast<uint32_t>(values.size());
   const uint32_t exponent = find_exponent(values);
-  alignas(T) std::byte codes[max_chunk_raw_bytes];
-  uint32_t fails[max_chunk_raw_bytes / sizeof(T) / 32];
+  auto* const codes = memory.take<std::byte>(count * uint32_t{sizeof(T)});
+  auto* const fails = memory.take<uint32_t>(mask_words(count));
   const uint32_t exceptions = codes_of(exponent, values, codes, fails), side_bytes = side().bytes(exceptions);
   if (side_bytes > limit(count)) return incompressible;
-  const uint32_t size = groups::encode(codes, count, predicts(), exceptions, limit(count) - side_bytes, out.data());
+  const uint32_t size =
+      groups::encode(codes, count, predicts(), exceptions, limit(count) - side_bytes, out.data(), memory);
   if (size == incompressible) return incompressible;
   side().write(out.data() + size, exponent, exceptions, fails, values);
   return size + side_bytes;
@@ -421,7 +436,12 @@ template <floating_element T> class quantize_codes {
     return count * uint32_t{sizeof(T)} + max_growth;
   }
 #if defined(TUCK_HOST)
-  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
+  static constexpr uint32_t workspace_bytes(uint32_t count) noexcept { return quantize<T>::codes_bytes(count); }
+  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {
+    return detail::with_workspace(workspace_bytes(static_cast<uint32_t>(values.size())), incompressible,
+                                  [&](workspace memory) { return encode_chunk(values, out, memory); });
+  }
+  uint32_t encode_chunk(span<const T> values, bytes out, workspace memory) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 #endif
 
@@ -440,11 +460,13 @@ template <floating_element T> class quantize_codes {
 };
 
 #if defined(TUCK_HOST)
-template <floating_element T> uint32_t quantize_codes<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
+template <floating_element T>
+uint32_t quantize_codes<T>::encode_chunk(span<const T> values, bytes out, workspace memory) const noexcept {
   if (!rule_.is_usable() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
   const uint32_t exponent = rule_.find_exponent(values);
-  uint32_t fails[max_chunk_raw_bytes / sizeof(T) / 32];
-  std::byte codes[max_chunk_raw_bytes];
+  const auto count = static_cast<uint32_t>(values.size());
+  auto* const codes = memory.take<std::byte>(count * uint32_t{sizeof(T)});
+  auto* const fails = memory.take<uint32_t>(mask_words(count));
   const uint32_t exceptions = rule_.codes_of(exponent, values, codes, fails), size = rule_.side().bytes(exceptions);
   if (exceptions > max_exceptions) return incompressible;
   rule_.side().write(out.data(), exponent, exceptions, fails, values);

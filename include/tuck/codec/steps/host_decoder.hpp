@@ -23,20 +23,30 @@ inline void flip(std::byte* bits, uint32_t begin, uint32_t end) noexcept {
 template <floating_element T, uint32_t Most> class host_decoder {
   using word = bits_t<T>;
 
+  static constexpr uint32_t zero_bytes = 48;  // a header that is cut short has zeros in place of the rest
+
  public:
+  /// Working memory.
+  struct memory {
+    class_masks<T, Most> of_class;
+    std::byte bits[rows][Most / 8 + 16];
+    word step[Most];
+    uint16_t positions[Most + positions_at_once];  // of the steps with an extra; then of the values that change
+    std::byte chunk[Most * sizeof(T) + zero_bytes];
+  };
   /// `encoded` has fewer bytes than `count` values.
-  host_decoder(const_bytes encoded, span<const T> base, uint32_t count) noexcept
-      : base_{base}, count_(count), end_(8 * encoded.size()) {
-    std::memcpy(chunk_, encoded.data(), encoded.size());
-    std::memset(chunk_ + encoded.size(), 0, zero_bytes);
+  host_decoder(memory& m, const_bytes encoded, span<const T> base, uint32_t count) noexcept
+      : base_{base}, count_(count), end_(8 * encoded.size()), m_(m) {
+    std::memcpy(m_.chunk, encoded.data(), encoded.size());
+    std::memset(m_.chunk + encoded.size(), 0, zero_bytes);
   }
 
   bool read_header() noexcept {
     threshold_ = read_bits(threshold_bits);
     if (threshold_ >= exponent_fields<T>) return false;
-    of_class_.find(base_, count_, threshold_);
+    m_.of_class.find(base_, count_, threshold_);
     uint64_t remainders = 0;
-    for (uint32_t c = 0; c < classes; ++c) length_[0][c] = of_class_.values[c];
+    for (uint32_t c = 0; c < classes; ++c) length_[0][c] = m_.of_class.values[c];
     uint32_t sum = 1;
     for (uint32_t row = 0; row < rows; ++row) {
       const uint32_t width = sum != 0 ? read_bits(width_bits) : 0;
@@ -60,7 +70,7 @@ template <floating_element T, uint32_t Most> class host_decoder {
 
   // Finds the strings and the steps, class by class.
   bool read_steps() noexcept {
-    rice::unary_reader unary(chunk_, signs_ + changes_, end_);
+    rice::unary_reader unary(m_.chunk, signs_ + changes_, end_);
     for (uint32_t row = 0; row < rows; ++row)
       if (!read_row(row, unary)) return false;
     uint32_t next_2 = 0, extra = 0;
@@ -68,12 +78,12 @@ template <floating_element T, uint32_t Most> class host_decoder {
       return static_cast<uint32_t>(bits[i / 8]) >> i % 8 & 1;
     };
     for (uint32_t i = 0; i < changes_; ++i) {  // without branches
-      const uint32_t over_1 = bit_of(bits_[1], i), over_2 = bit_of(bits_[2], next_2) & over_1;
+      const uint32_t over_1 = bit_of(m_.bits[1], i), over_2 = bit_of(m_.bits[2], next_2) & over_1;
       next_2 += over_1;
-      positions_[extra] = static_cast<uint16_t>(i);
+      m_.positions[extra] = static_cast<uint16_t>(i);
       extra += over_2;
-      const uint32_t magnitude = 1 + over_1 + over_2, negative = bit_of(chunk_, signs_ + i);
-      step_[i] = static_cast<word>((magnitude ^ (0 - negative)) + negative);
+      const uint32_t magnitude = 1 + over_1 + over_2, negative = bit_of(m_.chunk, signs_ + i);
+      m_.step[i] = static_cast<word>((magnitude ^ (0 - negative)) + negative);
     }
     return read_extras(unary);
   }
@@ -89,39 +99,37 @@ template <floating_element T, uint32_t Most> class host_decoder {
         first_bit += length_[0][c];
         first_step += length_[1][c];
       }
-      std::byte* const changed = bits_[1];  // whose bits are steps now
+      std::byte* const changed = m_.bits[1];  // whose bits are steps now
       for (uint32_t begin = 0; begin < count_; begin += mask_window) {
-        const auto w = of_class_.at(begin, count_);
+        const auto w = m_.of_class.at(begin, count_);
         uint32_t ones = 0;
         for (uint32_t c = 0; c < classes; ++c) {
           const uint32_t of_class = w.of_class(c);
-          ones |= Cpu::spread_bits(static_cast<uint32_t>(bit_window(bits_[0], bit_at[c])), of_class);
+          ones |= Cpu::spread_bits(static_cast<uint32_t>(bit_window(m_.bits[0], bit_at[c])), of_class);
           bit_at[c] += Cpu::popcount(of_class);
         }
         store_unaligned(changed + begin / 8, ones);
       }
-      find_positions<Cpu>(changed, count_, positions_);
+      find_positions<Cpu>(changed, count_, m_.positions);
       for (uint32_t k = 0; k < changes_; ++k) {
-        const uint32_t i = positions_[k];
+        const uint32_t i = m_.positions[k];
         const word base = base_.at(i);
-        const word step = step_[step_at[class_of(exponent_of<T>(base), threshold_)]++];
+        const word step = m_.step[step_at[class_of(exponent_of<T>(base), threshold_)]++];
         store_unaligned(to + i * sizeof(T), change_of<T>(step, base));
       }
     });
   }
 
  private:
-  static constexpr uint32_t zero_bytes = 48;  // a header that is cut short has zeros in place of the rest
-
   uint32_t read_bits(uint32_t width) noexcept {
-    const auto x = bits_from<uint32_t>(chunk_, at_, width);
+    const auto x = bits_from<uint32_t>(m_.chunk, at_, width);
     at_ += width;
     return x;
   }
 
   // Restores the strings of a row, one after the other.
   bool read_row(uint32_t row, rice::unary_reader& unary) noexcept {
-    std::byte* const bits = bits_[row];
+    std::byte* const bits = m_.bits[row];
     uint32_t first = 0;
     for (const uint32_t length : length_[row]) first += length;
     std::memset(bits, 0, first / 8 + 16);
@@ -154,13 +162,13 @@ template <floating_element T, uint32_t Most> class host_decoder {
       static_cast<void>(unary.get(u));
       const uint32_t width = order_ + u;
       if (width >= 8 * sizeof(T) || last + width > end_) return false;
-      const uint32_t x = (1u << width) + bits_from<uint32_t>(chunk_, last, width) - (1u << order_) + 3;
+      const uint32_t x = (1u << width) + bits_from<uint32_t>(m_.chunk, last, width) - (1u << order_) + 3;
       last += width;
-      word& step = step_[positions_[i]];
+      word& step = m_.step[m_.positions[i]];
       step = static_cast<word>(is_negative<T>(step) ? 0 - x : x);
     }
     return last <= end_ && end_ - last < 8 &&
-           bits_from<uint32_t>(chunk_, last, static_cast<uint32_t>(end_ - last)) == 0;
+           bits_from<uint32_t>(m_.chunk, last, static_cast<uint32_t>(end_ - last)) == 0;
   }
 
   base_of_chunk<T> base_;
@@ -168,11 +176,7 @@ template <floating_element T, uint32_t Most> class host_decoder {
   uint64_t end_, at_ = 0;
   list lists_[rows][classes];
   uint32_t length_[rows + 1][classes];  // of strings; after the last row its ones
-  class_masks<T, Most> of_class_;
-  std::byte bits_[rows][Most / 8 + 16];
-  word step_[Most];
-  uint16_t positions_[Most + positions_at_once];  // of the steps with an extra; then of the values that change
-  std::byte chunk_[Most * sizeof(T) + zero_bytes];
+  memory& m_;
 };
 
 }  // namespace tuck::inline TUCK_ABI::steps_format

@@ -48,15 +48,27 @@ template <floating_element T, uint32_t Most> class host_encoder {
   static_assert(exponent_fields<T> <= 1u << threshold_bits, "tuck: a threshold of steps must fit in its field");
 
  public:
+  /// Working memory.
+  struct memory {
+    word step[Most];  // of the values that change, class by class; then their magnitudes; then extras
+    uint64_t signs[Most / 64];
+    uint16_t positions[Most];                 // of ones
+    uint16_t gaps[Most + positions_at_once];  // of all lists
+    std::byte changed[Most / 8];
+    class_masks<T, Most> of_class;
+    uint64_t values[Most / 64][classes];  // masks of the values of each class
+    uint16_t before[Most / 64][classes];  // how many of them are before each mask
+  };
+  explicit host_encoder(memory& m) noexcept : m_(m) {}
+
   /// Returns the size of the encoded chunk in bytes. For CPUs with the instructions of Cpu.
   template <class Cpu> uint64_t measure(Cpu, span<const T> of, span<const T> base_values) noexcept {
     const base_of_chunk<T> base{base_values};
     const auto count = static_cast<uint32_t>(of.size());
-    std::byte changed[Most / 8];
-    changes_ = masks_of(of, ones::non_zeros, changed);
-    find_positions<Cpu>(changed, count, gaps_);  // there until there are gaps
-    threshold_ = changes_ == 0 ? 0 : best_threshold(base, count, {gaps_, changes_});
-    find_steps<Cpu>(of, base, changed);
+    changes_ = masks_of(of, ones::non_zeros, m_.changed);
+    find_positions<Cpu>(m_.changed, count, m_.gaps);  // there until there are gaps
+    threshold_ = changes_ == 0 ? 0 : best_threshold(base, count, {m_.gaps, changes_});
+    find_steps<Cpu>(of, base);
     find_signs();
     find_magnitudes();
     return ceil_div(bits(), uint64_t{8});
@@ -67,7 +79,7 @@ template <floating_element T, uint32_t Most> class host_encoder {
     bit_writer out(to);
     for_header([&](uint32_t x, uint32_t width) { out.put(x, width); });
     for_gaps([&](uint32_t gap, uint32_t r) { out.put(gap & low_mask(r), r); });
-    for (uint32_t i = 0; i < changes_; i += 64) out.put(signs_[i / 64], changes_ - i < 64 ? changes_ - i : 64);
+    for (uint32_t i = 0; i < changes_; i += 64) out.put(m_.signs[i / 64], changes_ - i < 64 ? changes_ - i : 64);
     for_gaps([&](uint32_t gap, uint32_t r) { rice::put_unary(out, gap >> r); });
     for_extras([&](uint64_t, uint32_t below) { rice::put_unary(out, below - order_); });
     for_extras([&](uint64_t x, uint32_t below) { out.put(x ^ uint64_t{1} << below, below); });
@@ -79,7 +91,7 @@ template <floating_element T, uint32_t Most> class host_encoder {
   void set_list(uint32_t row, uint32_t c, const uint16_t* positions, uint32_t count, uint32_t length) noexcept {
     ones_[row][c] = count;
     const list l = lists_[row][c] = list::of(count, length);
-    uint16_t* const gaps = gaps_ + gap_count_;
+    uint16_t* const gaps = m_.gaps + gap_count_;
     gap_count_ += l.entries;
     if (l.inverted) {
       uint32_t made = 0;
@@ -96,65 +108,63 @@ template <floating_element T, uint32_t Most> class host_encoder {
   }
 
   // Finds the steps, class by class, and the lists of row 0.
-  template <class Cpu>
-  void find_steps(span<const T> of, const base_of_chunk<T>& base, const std::byte* changed) noexcept {
+  template <class Cpu> void find_steps(span<const T> of, const base_of_chunk<T>& base) noexcept {
     const auto count = static_cast<uint32_t>(of.size());
-    class_masks<T, Most> masks;
-    masks.find(base, count, threshold_);
-    uint64_t values[Most / 64][classes];  // masks of the values of each class
-    uint16_t before[Most / 64][classes];  // how many of them are before each mask
+    m_.of_class.find(base, count, threshold_);
+    auto& values = m_.values;
+    auto& before = m_.before;
     uint32_t sums[classes] = {};
     for (uint32_t w = 0; w < ceil_div(count, 64u); ++w)
       for (uint32_t c = 0; c < classes; ++c) {
-        values[w][c] = masks.of_class(c, 64 * w, count);
+        values[w][c] = m_.of_class.of_class(c, 64 * w, count);
         before[w][c] = static_cast<uint16_t>(sums[c]);
         sums[c] += Cpu::popcount(values[w][c]);
-        ones_[0][c] += Cpu::popcount(values[w][c] & load_unaligned<uint64_t>(changed + 8 * w));
+        ones_[0][c] += Cpu::popcount(values[w][c] & load_unaligned<uint64_t>(m_.changed + 8 * w));
       }
     uint32_t first[classes] = {}, next[classes];
     for (uint32_t c = 0, sum = 0; c < classes; ++c) first[c] = next[c] = std::exchange(sum, sum + ones_[0][c]);
     for (uint32_t k = 0; k < changes_; ++k) {
-      const uint32_t i = gaps_[k], w = i / 64, c = class_of(exponent_of<T>(base.at(i)), threshold_), at = next[c]++;
-      positions_[at] =
+      const uint32_t i = m_.gaps[k], w = i / 64, c = class_of(exponent_of<T>(base.at(i)), threshold_), at = next[c]++;
+      m_.positions[at] =
           static_cast<uint16_t>(before[w][c] + Cpu::popcount(values[w][c] & ((uint64_t{1} << i % 64) - 1)));
-      step_[at] = step_of<T>(bits_at(of.data(), i), base.at(i));
+      m_.step[at] = step_of<T>(bits_at(of.data(), i), base.at(i));
     }
-    for (uint32_t c = 0; c < classes; ++c) set_list(0, c, positions_ + first[c], ones_[0][c], sums[c]);
+    for (uint32_t c = 0; c < classes; ++c) set_list(0, c, m_.positions + first[c], ones_[0][c], sums[c]);
   }
   // Takes the signs off the steps.
   void find_signs() noexcept {
     for (uint32_t i = 0; i < changes_; i += 64) {
       uint64_t signs = 0;
       for (uint32_t k = 0; k < 64 && i + k < changes_; ++k) {
-        signs |= uint64_t{is_negative<T>(step_[i + k])} << k;
-        step_[i + k] = magnitude_of<T>(step_[i + k]);
+        signs |= uint64_t{is_negative<T>(m_.step[i + k])} << k;
+        m_.step[i + k] = magnitude_of<T>(m_.step[i + k]);
       }
-      signs_[i / 64] = signs;
+      m_.signs[i / 64] = signs;
     }
   }
   // Finds the lists of rows 1 and 2, and the extras.
   void find_magnitudes() noexcept {
-    const word* from = step_;
-    word* to = step_;  // of each row, the magnitudes at its ones take the place of what is no longer needed
+    const word* from = m_.step;
+    word* to = m_.step;  // of each row, the magnitudes at its ones take the place of what is no longer needed
     for (uint32_t row = 1; row < rows; ++row) {
-      from = to = step_;
+      from = to = m_.step;
       for (uint32_t c = 0; c < classes; ++c) {
         const uint32_t length = ones_[row - 1][c];
         uint32_t found = 0;
         for (uint32_t i = 0; i < length; ++i) {
           const word magnitude = from[i];
-          positions_[found] = static_cast<uint16_t>(i);
+          m_.positions[found] = static_cast<uint16_t>(i);
           to[found] = magnitude;
           found += magnitude > row;
         }
-        set_list(row, c, positions_, found, length);
+        set_list(row, c, m_.positions, found, length);
         from += length;
         to += found;
       }
     }
-    extras_ = static_cast<uint32_t>(to - step_);
+    extras_ = static_cast<uint32_t>(to - m_.step);
     uint32_t widths = 0;
-    for (uint32_t i = 0; i < extras_; ++i) widths += tuck::bit_width(uint32_t{step_[i] -= 3});
+    for (uint32_t i = 0; i < extras_; ++i) widths += tuck::bit_width(uint32_t{m_.step[i] -= 3});
     order_ = best_order(widths, extras_);
   }
 
@@ -175,12 +185,12 @@ template <floating_element T, uint32_t Most> class host_encoder {
     uint32_t i = 0;
     for (const auto& row : lists_)
       for (const list& l : row)
-        for (const uint32_t end = i + l.entries; i < end; ++i) put(uint32_t{gaps_[i]}, l.remainder);
+        for (const uint32_t end = i + l.entries; i < end; ++i) put(uint32_t{m_.gaps[i]}, l.remainder);
   }
   // Calls put(x + 2^order, bits after its highest one) for each extra.
   template <class Put> void for_extras(const Put& put) const noexcept {
     for (uint32_t i = 0; i < extras_; ++i) {
-      const uint64_t x = step_[i] + (uint64_t{1} << order_);
+      const uint64_t x = m_.step[i] + (uint64_t{1} << order_);
       put(x, tuck::bit_width(x) - 1);
     }
   }
@@ -197,10 +207,7 @@ template <floating_element T, uint32_t Most> class host_encoder {
   uint32_t ones_[rows][classes] = {};
   list lists_[rows][classes];
   uint64_t quotients_ = 0;  // their sum
-  word step_[Most];         // of the values that change, class by class; then their magnitudes; then extras
-  uint64_t signs_[Most / 64];
-  uint16_t positions_[Most];                 // of ones
-  uint16_t gaps_[Most + positions_at_once];  // of all lists
+  memory& m_;
 };
 
 }  // namespace tuck::inline TUCK_ABI::steps_format

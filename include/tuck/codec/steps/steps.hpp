@@ -20,35 +20,54 @@ template <floating_element T>
   requires(sizeof(T) <= 4)
 struct steps : plain_codec<steps<T>, T, codec_id::steps> {
 #if defined(TUCK_HOST)
-  uint32_t encode_chunk(span<const T> changes, bytes out) const noexcept { return encode_chunk(changes, {}, out); }
+  static constexpr uint32_t workspace_bytes(uint32_t) noexcept {
+    constexpr uint32_t encoding = workspace::bytes_of<typename encoder::memory>();
+    constexpr uint32_t decoding = workspace::bytes_of<typename decoder::memory>();
+    return encoding > decoding ? encoding : decoding;
+  }
+  uint32_t encode_chunk(span<const T> changes, bytes out) const noexcept {
+    return encode_chunk(changes, span<const T>{}, out);
+  }
   status decode_chunk(const_bytes encoded, span<T> changes) const noexcept {
-    return decode_chunk(encoded, {}, changes);
+    return decode_chunk(encoded, span<const T>{}, changes);
   }
   /// @param changes  the bits of the values XOR those of the base
   /// @param base     as many values as `changes`; none: zeros
   uint32_t encode_chunk(span<const T> changes, span<const T> base, bytes out) const noexcept {
+    return detail::with_workspace(workspace_bytes(0), incompressible,
+                                  [&](workspace memory) { return encode_chunk(changes, base, out, memory); });
+  }
+  uint32_t encode_chunk(span<const T> changes, span<const T> base, bytes out, workspace memory) const noexcept {
     if (changes.size() > max_values) return incompressible;
+    auto& parts = memory.make<typename encoder::memory>();
     return detail::vectorized([&]<class Cpu>(Cpu cpu) {
-      steps_format::host_encoder<T, max_values> encoder;
-      const uint64_t size = encoder.measure(cpu, changes, base);
+      encoder chunk(parts);
+      const uint64_t size = chunk.measure(cpu, changes, base);
       if (size >= changes.size_bytes()) return incompressible;
-      encoder.write(out.data());
+      chunk.write(out.data());
       return static_cast<uint32_t>(size);
     });
   }
   status decode_chunk(const_bytes encoded, span<const T> base, span<T> changes) const noexcept {
+    return detail::with_workspace(workspace_bytes(0), status::out_of_memory,
+                                  [&](workspace memory) { return decode_chunk(encoded, base, changes, memory); });
+  }
+  status decode_chunk(const_bytes encoded, span<const T> base, span<T> changes, workspace memory) const noexcept {
     if (encoded.empty() || encoded.size() >= changes.size_bytes() || changes.size() > max_values)
       return status::bad_payload;
+    auto& parts = memory.make<typename decoder::memory>();
     return detail::vectorized([&] {
-      steps_format::host_decoder<T, max_values> decoder(encoded, base, static_cast<uint32_t>(changes.size()));
-      if (!decoder.read_header() || !decoder.read_steps()) return status::bad_payload;
-      decoder.write(changes);
+      decoder chunk(parts, encoded, base, static_cast<uint32_t>(changes.size()));
+      if (!chunk.read_header() || !chunk.read_steps()) return status::bad_payload;
+      chunk.write(changes);
       return status::ok;
     });
   }
 
  private:
   static constexpr uint32_t max_values = max_chunk_values({{steps::description()}}, sizeof(T));
+  using encoder = steps_format::host_encoder<T, max_values>;
+  using decoder = steps_format::host_decoder<T, max_values>;
 #endif
 };
 
