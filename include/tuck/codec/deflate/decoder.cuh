@@ -98,7 +98,8 @@ template <element T, int Threads> class deflate_decoder {
     const uint32_t lane = device::lane_id();
     const uint32_t own = lane < whole_segments ? window(footer.segment(lane)) & low_mask(segment_bits) : 0;
     const uint32_t up_to = prefix_bits + device::warp_inclusive_sum(own);
-    bool sound = lane >= 3 || (window(32 * lane) & low_mask(prefix_bits - 32 * lane)) == prefix_word<width>(lane);
+    bool sound = lane >= 3 || (reinterpret_cast<const uint32_t*>(from_)[lane] & low_mask(prefix_bits - 32 * lane)) ==
+                                  prefix_word<width>(lane);
     if (lane <= whole_segments) {
       uint8_t* const lengths = temp_.header.lengths + lane * segment_symbols;
       const uint32_t to = read_segment<width>(
