@@ -49,7 +49,7 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
   TUCK_AVX2 static uint64_t sum_words(const std::byte* words, uint64_t rounds, uint64_t four) noexcept {
     const auto seed = [](uint64_t i) { return static_cast<int64_t>(i * word_keys::step + word_keys::first); };
     const auto column = [](size_t i) { return static_cast<int>(word_keys::multiple(i)); };
-    const __m256i columns =
+    const __m256i column_of =
         _mm256_setr_epi32(column(0), column(1), column(2), column(3), column(0), column(1), column(2), column(3));
     const __m256i step = _mm256_set1_epi64x(static_cast<int64_t>(8 * word_keys::step));
     __m256i low = _mm256_setr_epi64x(seed(four), seed(four + 1), seed(four + 2), seed(four + 3));
@@ -64,7 +64,7 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
       const __m256i of_high = _mm256_xor_si256(high, _mm256_slli_epi64(high, 32));
       const __m256i fours = _mm256_or_si256(_mm256_blend_epi32(of_low, of_high, 0xaa), _mm256_set1_epi32(1));
       for (uint32_t k = 0; k < 4; ++k) {
-        const __m256i keys = _mm256_mullo_epi32(_mm256_permutevar8x32_epi32(fours, select[k]), columns);
+        const __m256i keys = _mm256_mullo_epi32(_mm256_permutevar8x32_epi32(fours, select[k]), column_of);
         const __m256i eight = load_vector(words + 32 * k);
         even = _mm256_add_epi64(even, _mm256_mul_epu32(eight, keys));
         odd = _mm256_add_epi64(odd, _mm256_mul_epu32(_mm256_srli_epi64(eight, 32), _mm256_srli_epi64(keys, 32)));
@@ -187,19 +187,19 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
   }
 
   template <class Word> TUCK_AVX2 static void add_differences(Word first, std::byte* words) noexcept {
-    constexpr bool small = sizeof(Word) == 4;
+    constexpr bool is_small = sizeof(Word) == 4;
     using lanes [[gnu::vector_size(32)]] = Word;
     lanes before = lanes{} + first;
     for (std::byte* const end = words + 32 * sizeof(Word); words != end; words += 32) {
       const auto z = (lanes)load_vector(words), d = z >> 1 ^ -(z & 1);
       // Prefix sums: first within each half, then the sum of the low half is added to the high half.
       lanes s = d + (lanes)_mm256_bslli_epi128((__m256i)d, sizeof(Word));
-      if (small) s += (lanes)_mm256_bslli_epi128((__m256i)s, 8);
+      if (is_small) s += (lanes)_mm256_bslli_epi128((__m256i)s, 8);
       const __m256i low = _mm256_permute2x128_si256((__m256i)s, (__m256i)s, 0x08);
-      s += (lanes)_mm256_shuffle_epi32(low, small ? 0xff : 0xee);
+      s += (lanes)_mm256_shuffle_epi32(low, is_small ? 0xff : 0xee);
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), (__m256i)(before + (s - d)));
       const __m256i last = _mm256_permute4x64_epi64((__m256i)s, 0xff);
-      before += (lanes)(small ? _mm256_shuffle_epi32(last, 0xff) : last);
+      before += (lanes)(is_small ? _mm256_shuffle_epi32(last, 0xff) : last);
     }
   }
 };

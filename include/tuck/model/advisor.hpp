@@ -64,7 +64,7 @@ constexpr double zvc_ratio(double sparsity, unsigned value_bytes) noexcept {
 /// Returns the seconds of a transfer that computation does not hide.
 /// @param size bytes  @param rate bytes per second  @param hidden seconds that computation hides
 constexpr double exposed(double size, double rate, double hidden) noexcept {
-  return std::max(size / rate - hidden, 0.);
+  return (std::max)(size / rate - hidden, 0.);
 }
 
 /// Returns the cost of swapping the tensor raw, in seconds: formula (1).

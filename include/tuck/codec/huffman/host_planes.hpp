@@ -37,7 +37,7 @@ template <class Value> class host_planes {
   void write(const Value* numbers, std::byte* to) const noexcept {
     const uint32_t upper_shift = 8 * whole_;
     for (uint32_t first = 0; first < values_; first += block) {
-      const uint32_t n = std::min(values_ - first, block);
+      const uint32_t n = (std::min)(values_ - first, block);
       const Value* const __restrict x = numbers + first;
       std::byte* plane = to;
       for (uint32_t b = first_byte_; b < whole_; ++b, plane += plane_bytes_[8]) {
@@ -62,7 +62,7 @@ template <class Value> class host_planes {
   void add(const std::byte* from, Value* numbers) const noexcept {
     const uint32_t stored = whole_ - first_byte_;  // planes of bytes
     for (uint32_t first = 0; first < values_; first += block) {
-      const uint32_t n = std::min(values_ - first, block);
+      const uint32_t n = (std::min)(values_ - first, block);
       const std::byte* const bytes = from + first;
       uint8_t upper[block + 8] = {};
       for_planes_of_bits<const std::byte>(from + stored * plane_bytes_[8], first,
