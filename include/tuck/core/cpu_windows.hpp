@@ -277,7 +277,8 @@ struct sse2_cpu : plain_cpu {
     for (size_t i = 0; i < Size; ++i) {
       const __m128i a = load(values + 16 * i), b = Changes ? load(values + 16 * i - Size) : _mm_setzero_si128();
       using integers [[gnu::vector_size(16)]] = typename uint_of_size<std::min<size_t>(Size, 4)>::type;
-      lanes[i] = (__m128i)((integers)a == (integers)b ? ~integers{} : integers{});
+      lanes[i] = __builtin_bit_cast(
+          __m128i, __builtin_bit_cast(integers, a) == __builtin_bit_cast(integers, b) ? ~integers{} : integers{});
       if (Size == 8) lanes[i] = _mm_and_si128(lanes[i], _mm_shuffle_epi32(lanes[i], 0xb1));
     }
     if constexpr (Size == 8) {
@@ -352,7 +353,8 @@ struct neon_cpu : moves_rows<neon_cpu>, plain_integers {
     for (size_t i = 0; i < Size; ++i) {
       const uint8x16_t a = load(values + 16 * i), b = Changes ? load(values + 16 * i - Size) : vdupq_n_u8(0);
       using integers [[gnu::vector_size(16)]] = typename uint_of_size<Size>::type;
-      lanes[i] = (uint8x16_t)((integers)a == (integers)b ? ~integers{} : integers{});
+      lanes[i] = __builtin_bit_cast(
+          uint8x16_t, __builtin_bit_cast(integers, a) == __builtin_bit_cast(integers, b) ? ~integers{} : integers{});
     }
     // Keeps every second byte of two vectors until each value has one byte.
     for (size_t n = Size / 2; n > 0; n /= 2)

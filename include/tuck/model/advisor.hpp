@@ -191,7 +191,8 @@ class advisor {
 
   /// Reports a measurement of a codec on a tensor, to improve the predictions.
   /// @param sparsity the tensor's share of zeros, in [0, 1]
-  /// @param encode, decode seconds; 0: not measured
+  /// @param encode seconds of encoding; 0: not measured
+  /// @param decode seconds of decoding; 0: not measured
   /// @param ratio raw bytes / encoded bytes; 0: not measured
   void measured(size_t tensor, size_t codec, double sparsity, double encode, double decode, double ratio) {
     const uint64_t size = at(tensors_, tensor, "tensor").profile.bytes;

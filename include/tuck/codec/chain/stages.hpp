@@ -58,7 +58,7 @@ template <class S> TUCK_HD constexpr uint32_t growth_of() {
 // Returns a word whose bit i is set if stage i is a splitter and not the last stage.
 template <class... Stages> TUCK_HD constexpr uint32_t splitters_of() {
   uint32_t bits = 0, bit = 1;
-  ((bits |= splitter<Stages> ? bit : 0, bit *= 2), ...);
+  ((static_cast<void>(bits |= splitter<Stages> ? bit : 0), bit *= 2), ...);
   return bits & ~(bit / 2);
 }
 

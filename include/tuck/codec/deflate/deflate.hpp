@@ -319,7 +319,10 @@ template <uint32_t Width> class host_decoder {
       if (Width == 8) at += is_far;
       if (is_far && (Width == 1 || (Width == 8 && (last & 2) == 0))) return false;
       if (out - out_begin < static_cast<std::ptrdiff_t>(is_far ? Width : 1)) return false;
-      out = is_far ? repeat<Width>(out, length) : repeat<1>(out, length);
+      if constexpr (Width == 1)
+        out = repeat<1>(out, length);
+      else
+        out = is_far ? repeat<Width>(out, length) : repeat<1>(out, length);
     }
     return at == end;
   }

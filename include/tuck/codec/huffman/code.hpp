@@ -45,7 +45,9 @@ void round_lengths(const uint32_t (&counts)[Symbols], uint8_t (&length)[Symbols]
   for (uint32_t s = 0; s < Symbols; ++s) {
     length[s] = 0;
     total += counts[s];
-    if (counts[s] != 0) ++present, one = s;
+    if (counts[s] == 0) continue;
+    ++present;
+    one = s;
   }
   if (present <= 1) {
     if (present == 1) length[one] = length[one ^ 1] = 1;

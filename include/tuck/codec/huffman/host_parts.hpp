@@ -133,7 +133,9 @@ template <class Value> uint32_t find_bin(const Value* values, uint32_t count, ui
   }
   for (uint32_t b = 0; b < bins; ++b) {
     in_window += counts[b] - (b >= window_bins ? counts[b - window_bins] : 0);
-    if (in_window > most) most = in_window, best = b;
+    if (in_window <= most) continue;
+    most = in_window;
+    best = b;
   }
   return best;
 }
