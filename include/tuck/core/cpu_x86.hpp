@@ -30,9 +30,10 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
                               __builtin_bit_cast(lanes, a) == __builtin_bit_cast(lanes, b) ? ~lanes{} : lanes{});
   }
   template <size_t Size, bool Changes> TUCK_AVX2 static uint32_t mask_of(const std::byte* values) noexcept {
-    if constexpr (Size == 1) return ~static_cast<uint32_t>(_mm256_movemask_epi8(equal<Size, Changes>(values, 0)));
-    if constexpr (Size == 2) {
-      const __m256i bytes = _mm256_packs_epi16(equal<Size, Changes>(values, 0), equal<Size, Changes>(values, 1));
+    if constexpr (Size <= 2) {
+      const __m256i first = equal<Size, Changes>(values, 0);
+      if constexpr (Size == 1) return ~static_cast<uint32_t>(_mm256_movemask_epi8(first));
+      const __m256i second = equal<Size, Changes>(values, 1), bytes = _mm256_packs_epi16(first, second);
       return ~static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_permute4x64_epi64(bytes, 0xd8)));
     }
     uint32_t mask = 0;
@@ -177,8 +178,8 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
     const words32 begin = __builtin_bit_cast(words32, load_vector(in(lane.number))) * width + first;
     const __m256i at = __builtin_bit_cast(__m256i, begin >> 3),
                   of_half = _mm256_shuffle_epi8(at, _mm256_setzero_si256());
-    const __m256i bytes = _mm256_add_epi8(
-        _mm256_sub_epi8(_mm256_shuffle_epi8(at, load_vector(in(lane.first))), of_half), load_vector(in(lane.byte)));
+    const __m256i in_first = load_vector(in(lane.first)), in_lane = load_vector(in(lane.byte));
+    const __m256i bytes = _mm256_add_epi8(_mm256_sub_epi8(_mm256_shuffle_epi8(at, in_first), of_half), in_lane);
     const words shift = __builtin_bit_cast(words, begin) & 7;
     from += bit / 8;
     for (uint32_t i = 0; i < 32; i += lanes, from += width * lanes / 8) {
