@@ -341,7 +341,7 @@ template <writer Writer, uint32_t A, uint32_t B> void expect_equal() {
   };
   for (uint32_t k = 0; k < equal_rounds; ++k)
     if (Writer == writer::bits) {
-      for (uint32_t b = 0; b < B; ++b, ++at) expected[at / 32] |= (A >> b & 1) << at % 32;
+      for (uint32_t b = 0; b != B; ++b, ++at) expected[at / 32] |= (A >> b & 1) << at % 32;
     } else {
       append(A);
       append(B);
