@@ -183,8 +183,8 @@ template <tuck::stream_resource Upstream> class evicting_pool {
     if (t.at == record::absent) {
       auto wanted = reserve_.want(t.scratch);  // unless it gets its memory
       buffer memory = with_room(stream, [&] { return buffer(*upstream_, t.bytes, stream); });
-      if (t.handle) {  // its frame needs room too
-        with_room(stream, [&] { check(swap_.in(t.handle, memory.all(), stream)); });
+      if (t.handle) {  // where its frame has no room on the device, it is decoded from pinned memory
+        check(swap_.in(t.handle, memory.all(), stream));
         t.handle.reset();
         ++counts_.restored;
       }

@@ -49,7 +49,7 @@ nlohmann::ordered_json result_digest_json(const frame_view& frame) {
 }
 
 // Returns the row length in values, or 0 if the codec is no chain with rows.
-uint32_t row_of(const frame_header& h) { return h.stages.at[0].id == codec_id::rows ? h.stages.at[0].small : 0; }
+uint32_t row_of(const frame_header& h) { return h.stages.at[0].id == codec_id::rows ? h.stages.at[0].small_value : 0; }
 
 void print_json(const frame_file& frame, const std::string& path) {
   const frame_header& h = frame.header();

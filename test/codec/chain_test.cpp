@@ -130,7 +130,7 @@ TEST(chain, the_header_has_every_stage) {
   ++wrong.at[2].version;
   EXPECT_EQ(parsed.from_stages(wrong, parsed), status::bad_version);
   wrong = stages;
-  wrong.at[3].small = 1;
+  wrong.at[3].small_value = 1;
   EXPECT_EQ(parsed.from_stages(wrong, parsed), status::bad_parameters);
   zvc_huffman<float> three;
   wrong = three.stages();

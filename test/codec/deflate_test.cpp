@@ -386,7 +386,7 @@ TEST(deflate, accepts_other_widths_of_entries) {
       out.put(index.bits[0], size_bits);
       out.finish();
       encoded.resize(footer.begin() + 4);
-      store_unaligned(encoded.data() + footer.begin(), footer.word());
+      store_unaligned(encoded.data() + footer.begin(), footer.packed());
       std::vector<float> restored(values.size());
       const bool is_sound = cell_bits <= max_cell_bits && size_bits <= max_size_bits;
       EXPECT_EQ(deflate<float>{}.decode_chunk(encoded, restored), is_sound ? status::ok : status::bad_payload);

@@ -126,7 +126,7 @@ TYPED_TEST(quantize_shapes, stages_say_the_bound) {
   range.add(float_format<TypeParam>::narrow(8));
   range.add(float_format<TypeParam>::narrow(-8));
   ASSERT_EQ(relative.prepare({.range = range.keys()}, relative), status::ok);
-  EXPECT_EQ(relative.stages().at[0].small, bits_of(.125f));
+  EXPECT_EQ(relative.stages().at[0].small_value, bits_of(.125f));
   EXPECT_NEAR(relative.effective_bound(), 2, 1e-5);
   EXPECT_LT(relative.effective_bound(), 2);
   EXPECT_EQ(relative.requested_bound(), .125);

@@ -277,7 +277,7 @@ template <class T> class odd_range : public ::testing::Test {
     const stage s = header_of(frame).stages.at[0];
     EXPECT_EQ(s.id, codec_id::quantize);
     EXPECT_EQ(s.mode & 15, 1);
-    EXPECT_EQ(__builtin_bit_cast(float, s.small), static_cast<float>(factor));
+    EXPECT_EQ(__builtin_bit_cast(float, s.small_value), static_cast<float>(factor));
     quantize<T> stored;
     EXPECT_EQ(quantize<T>::from_stages(header_of(frame).stages, stored), status::ok);
     EXPECT_EQ(bits_of(stored.effective_bound()), s.large);

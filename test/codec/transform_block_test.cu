@@ -61,7 +61,7 @@ template <class X> class block_transforms : public ::testing::Test {
   template <int Threads> static void expect_scalar_bytes(const std::vector<T>& values) {
     const X x = next();
     SCOPED_TRACE(std::to_string(values.size()) + " values, " + std::to_string(Threads) + " threads, parameter " +
-                 std::to_string(x.stages().at[0].small));
+                 std::to_string(x.stages().at[0].small_value));
     const auto count = static_cast<uint32_t>(values.size());
     std::vector<result> results(count * sizeof(T) / sizeof(result));
     for (uint32_t form = 0; form < X::forms; ++form) {

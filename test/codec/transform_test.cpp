@@ -49,7 +49,7 @@ template <transform X> void expect_its_stage(codec_id id) {
   EXPECT_EQ(answer([](stage& s) { s.id = codec_id::zvc, s.version = 9; }), status::codec_mismatch);
   EXPECT_EQ(answer([](stage& s) { s.version = 2, s.mode = 1; }), status::bad_version);
   EXPECT_EQ(answer([](stage& s) { s.mode = 1; }), status::bad_parameters);
-  EXPECT_EQ(answer([](stage& s) { s.small = 1; }), status::bad_parameters);
+  EXPECT_EQ(answer([](stage& s) { s.small_value = 1; }), status::bad_parameters);
   EXPECT_EQ(answer([](stage& s) { s.large = 1; }), status::bad_parameters);
 }
 
@@ -149,7 +149,7 @@ TEST(differences, holds_for_every_pair_of_bytes) {
 
 TEST(rows, have_a_length_of_their_own_in_the_stage) {
   const stage_list described = rows<float>(384).stages();
-  EXPECT_EQ(described, (stage_list{{{.id = codec_id::rows, .version = 1, .small = 384}}}));
+  EXPECT_EQ(described, (stage_list{{{.id = codec_id::rows, .version = 1, .small_value = 384}}}));
   rows<float> parsed;
   EXPECT_EQ(rows<float>::from_stages(described, parsed), status::ok);
   EXPECT_EQ(parsed.length(), 384u);
@@ -158,9 +158,9 @@ TEST(rows, have_a_length_of_their_own_in_the_stage) {
     change(changed.at[0]);
     return rows<float>::from_stages(changed, parsed);
   };
-  EXPECT_EQ(answer([](stage& s) { s.small = 1; }), status::ok);
-  EXPECT_EQ(answer([](stage& s) { s.small = ~0u; }), status::ok);
-  EXPECT_EQ(answer([](stage& s) { s.small = 0; }), status::bad_parameters);
+  EXPECT_EQ(answer([](stage& s) { s.small_value = 1; }), status::ok);
+  EXPECT_EQ(answer([](stage& s) { s.small_value = ~0u; }), status::ok);
+  EXPECT_EQ(answer([](stage& s) { s.small_value = 0; }), status::bad_parameters);
   EXPECT_EQ(answer([](stage& s) { s.mode = 1; }), status::bad_parameters);
   EXPECT_EQ(answer([](stage& s) { s.large = 1; }), status::bad_parameters);
   EXPECT_EQ(answer([](stage& s) { s.version = 2; }), status::bad_version);
@@ -211,7 +211,7 @@ TEST(rows, make_frames_of_repeated_rows_small) {
   EXPECT_EQ(host::encode(rows_zvc_huffman<float>(0), values, room).code, status::invalid_argument);
   any_codec<codec_list<zvc<untyped<4>>, rows_zvc_huffman<untyped<4>>>> chosen;
   EXPECT_EQ(chosen.choose("rows+zvc+huffman", dtype::f32, 100u), status::ok);
-  chosen.visit([](const auto& codec) { EXPECT_EQ(codec.stages().at[0].small, 100u); });
+  chosen.visit([](const auto& codec) { EXPECT_EQ(codec.stages().at[0].small_value, 100u); });
   EXPECT_EQ(chosen.choose("rows+zvc+huffman", dtype::f32, 0u), status::invalid_argument);
 }
 

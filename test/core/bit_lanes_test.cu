@@ -138,6 +138,55 @@ __global__ void __launch_bounds__(stream_threads)
   for (uint32_t i = threadIdx.x; i < stream_words; i += stream_threads) out[i] = temp.words[i];
 }
 
+// What calls make of operands that are equal, which the compiler may keep in one register: at the beginning of a stream
+// some are known to be 0. A kernel for each pair of operands: with more calls in one, nvcc found other registers.
+constexpr uint32_t equal_words = 4, equal_rounds = 3, equal_calls = 11;
+struct shared_equal {
+  uint32_t words[equal_words];
+};
+template <writer Writer, uint32_t A, uint32_t B> __global__ void put_equal(uint32_t* out) {
+  TUCK_SHARED(shared_equal, temp);
+  if (threadIdx.x < equal_words) temp.words[threadIdx.x] = 0;
+  device::sync_block();
+  if (threadIdx.x == 0) {
+    if constexpr (Writer == writer::bits) {
+      device::shared_bit_writer to(temp.words, 0);
+#pragma unroll
+      for (uint32_t k = 0; k < equal_rounds; ++k) to.put(A, B);
+      to.finish();
+    } else {
+      device::codes_to_shared to(temp.words, 0, 1);
+#pragma unroll
+      for (uint32_t k = 0; k < equal_rounds; ++k)
+        if constexpr (Writer == writer::pairs)
+          to.put(A, B);
+        else
+          to.put_four(A, B, B, A);
+      to.finish();
+      temp.words[equal_words - 1] = to.bits();
+    }
+  }
+  device::sync_block();
+  if (threadIdx.x < equal_words) out[threadIdx.x] = temp.words[threadIdx.x];
+}
+__global__ void call_equal(uint32_t x, uint32_t* out) {
+  uint32_t piece = x, bits = 0, window = x;
+  device::join_if_not_zero(x, x, piece, bits, x, x);
+  out[0] = piece;
+  out[1] = bits;
+  piece = bits = 0;
+  device::join_if_not_zero(x, x, piece, bits, x, 0);
+  out[2] = piece;
+  out[3] = bits;
+  out[4] = device::unpack_if<3>(x, window, x, x, x, x);
+  out[5] = window;
+  out[6] = device::unpack_if<4>(x, x, x, x, x, x);
+  out[7] = device::or_if_differ<4>(x, x, x);
+  out[8] = device::or_differences<1>(x, {x, x, x, x});
+  out[9] = device::any_above({x, x, x, x}, x);
+  out[10] = static_cast<uint32_t>(device::add_product(x, x, x));
+}
+
 struct streams {
   std::vector<uint32_t> bits, lengths, first_bit, expected;
   uint32_t bits_written = 0;
@@ -279,6 +328,44 @@ TEST(bit_lanes, reads_streams_and_no_further_than_a_word_behind_them) {
       ASSERT_EQ(found[t], sum) << t << " of " << count;
     }
   }
+}
+
+template <writer Writer, uint32_t A, uint32_t B> void expect_equal() {
+  const device_stream stream;
+  const device_array<uint32_t> out(equal_words);
+  launch_on(stream, 1, device::warp_size, put_equal<Writer, A, B>, out.data());
+  std::vector<uint32_t> expected(equal_words);
+  uint32_t at = 0;
+  const auto append = [&](uint32_t code) {
+    for (uint32_t k = 0; k < code % 16; ++k, ++at) expected[at / 32] |= (code << k >> 31) << (31 - at % 32);
+  };
+  for (uint32_t k = 0; k < equal_rounds; ++k)
+    if (Writer == writer::bits) {
+      for (uint32_t b = 0; b != B; ++b, ++at) expected[at / 32] |= (A >> b & 1) << at % 32;
+    } else {
+      append(A);
+      append(B);
+      if (Writer == writer::fours_apart) append(B);
+      if (Writer == writer::fours_apart) append(A);
+    }
+  if (Writer != writer::bits) expected.back() = at;
+  EXPECT_EQ(out.download(stream), expected) << static_cast<int>(Writer) << ": " << A << ", " << B;
+}
+template <writer Writer, uint32_t X> void expect_equal_pairs() {
+  expect_equal<Writer, 0, 0>();
+  expect_equal<Writer, 0, X>();
+  expect_equal<Writer, X, 0>();
+  expect_equal<Writer, X, X>();
+}
+TEST(bit_lanes, operands_that_are_equal) {
+  constexpr uint32_t code = 0xa8000005;
+  expect_equal_pairs<writer::bits, 29>();  // shorter ones touch only bits of positions that do not count
+  expect_equal_pairs<writer::pairs, code>();
+  expect_equal_pairs<writer::fours_apart, code>();
+  const device_stream stream;
+  const device_array<uint32_t> out(equal_calls);
+  launch_on(stream, 1, 1, call_equal, 3u, out.data());
+  EXPECT_EQ(out.download(stream), (std::vector<uint32_t>{12, 3, 3, 0, 6, 0, 3, 3, 3, 0, 12}));
 }
 
 TEST(bit_lanes, words_of_fields) {

@@ -23,7 +23,7 @@ template <class T> __global__ void __launch_bounds__(reduce_threads) reduce_kern
   answer& mine_out = out[threadIdx.x];
   mine_out.exchanged = of_warp;
   mine_out.before = reduce::sum_before(reduce::get(temp));
-  mine_out.largest = reduce::max(of_largest, static_cast<T>(threadIdx.x * 7919 % reduce_threads));
+  mine_out.largest = reduce::largest(of_largest, static_cast<T>(threadIdx.x * 7919 % reduce_threads));
 }
 
 template <class T> void expect_answers() {

@@ -13,11 +13,11 @@ struct small_values {
   uint32_t knob = 7;    // and one that it does not
 
   TUCK_HD tuck::stage_list stages() const noexcept {
-    return {{{.id = tuck::codec_id::custom, .version = 1, .small = offset}}};
+    return {{{.id = tuck::codec_id::custom, .version = 1, .small_value = offset}}};
   }
   TUCK_HD static tuck::status from_stages(const tuck::stage_list& stages, small_values& codec) noexcept {
     if (stages.at[0].id != tuck::codec_id::custom || stages.at[1] != tuck::stage{}) return tuck::status::codec_mismatch;
-    codec.offset = stages.at[0].small;
+    codec.offset = stages.at[0].small_value;
     return stages.at[0].version == 1 ? tuck::status::ok : tuck::status::bad_version;
   }
   TUCK_HD uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count + 1; }

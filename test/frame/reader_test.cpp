@@ -45,11 +45,11 @@ struct narrow {
   static constexpr uint32_t chunk_bytes = 1024;
   uint32_t parameter = 7;
 
-  stage_list stages() const noexcept { return {{{.id = codec_id::custom, .version = 3, .small = parameter}}}; }
+  stage_list stages() const noexcept { return {{{.id = codec_id::custom, .version = 3, .small_value = parameter}}}; }
   static status from_stages(const stage_list& stages, narrow& codec) noexcept {
     if (stages.at[0].id != codec_id::custom || stages.at[1].id != codec_id::none) return status::codec_mismatch;
     if (stages.at[0].version != 3) return status::bad_version;
-    codec.parameter = stages.at[0].small;
+    codec.parameter = stages.at[0].small_value;
     return codec.parameter != 0 ? status::ok : status::bad_parameters;
   }
   uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count; }
@@ -177,7 +177,7 @@ TEST(reader, visit_finds_the_codec_or_says_why_not) {
   header.type = dtype::i32;
   EXPECT_EQ(visit(codec_list<narrow>{}, header, never), status::type_mismatch);
   header.type = dtype::u32;
-  header.stages.at[0].small = 0;
+  header.stages.at[0].small_value = 0;
   EXPECT_EQ(visit(codec_list<narrow>{}, header, never), status::bad_parameters);
   header.stages.at[0].version = 9;
   EXPECT_EQ(visit(codec_list<narrow>{}, header, never), status::bad_version);

@@ -16,12 +16,14 @@ struct masked {
   using result_type = uint32_t;
   uint32_t key = 0x5a5a5a5a;
 
-  TUCK_HD tuck::stage_list stages() const noexcept { return {{{.id = transform_id, .version = 3, .small = key}}}; }
+  TUCK_HD tuck::stage_list stages() const noexcept {
+    return {{{.id = transform_id, .version = 3, .small_value = key}}};
+  }
   TUCK_HD static tuck::status from_stages(const tuck::stage_list& stages, masked& x) noexcept {
     const tuck::stage& described = stages.at[0];
     if (described.id != transform_id) return tuck::status::codec_mismatch;
     if (described.version != 3) return tuck::status::bad_version;
-    x.key = described.small;
+    x.key = described.small_value;
     return tuck::status::ok;
   }
   TUCK_HD static constexpr uint32_t rotated(uint32_t x) noexcept { return x << 1 | x >> 31; }

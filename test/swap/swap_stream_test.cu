@@ -771,6 +771,110 @@ TEST(swap_stream, a_frame_that_cannot_be_decoded_is_reported) {
   expect_ok(swap.drain());
 }
 
+// Gives no more than `left` bytes, and says by an error of CUDA's or by bad_alloc that it has no more.
+struct budget : async_resource {
+  void* allocate(cudaStream_t stream, size_t size, size_t = 256) {
+    asked.push_back(size);
+    if (size > left && by_cuda) throw error(cudaErrorMemoryAllocation);
+    if (size > left) throw std::bad_alloc();
+    left -= size;
+    return async_resource::allocate(stream, size);
+  }
+  void deallocate(cudaStream_t stream, void* p, size_t size, size_t = 256) noexcept {
+    left += size;
+    async_resource::deallocate(stream, p, size);
+  }
+  uint64_t left = 1 << 20;
+  std::vector<uint64_t> asked;
+  bool by_cuda = false;
+};
+
+TEST(swap_stream, restores_on_a_full_device) {
+  for (const swap_path path : {swap_path::direct, swap_path::staged, swap_path::cpu})
+    for (const bool drained : {false, true}) {
+      bench b(20'000);
+      const device_stream other;
+      device_array<float> to_other(b.values.size());
+      budget memory;
+      memory.by_cuda = path == swap_path::staged;
+      swap_stream swap({.pinned_bytes = 1 << 20, .path = path}, memory);
+      swap_handle first, second;
+      expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, first));
+      expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, second));
+      if (drained) expect_ok(swap.drain());
+      const uint64_t room = std::exchange(memory.left, 0);
+      expect_ok(swap.in(second, b.to.all(), b.stream));  // two at a time
+      expect_ok(swap.in(first, to_other.all(), other));
+      EXPECT_TRUE(b.is_back());
+      EXPECT_TRUE(same_bits(to_other.download(other), b.values));
+      expect_ok(swap.drain());
+      const result r = swap.prefetch(first);
+      EXPECT_EQ(r.code, memory.by_cuda ? status::cuda_error : status::out_of_memory);
+      EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+      memory.left = room;
+      expect_ok(swap.in(first, to_other.all(), other));
+      expect_ok(swap.drain());
+      EXPECT_EQ(memory.asked.back(), pooled_bytes(b.values) + scratch_head_bytes);
+      EXPECT_EQ(memory.left, room);
+    }
+}
+
+// As the guide's table says.
+TEST(swap_stream, device_memory_of_each_call) {
+  const zvc<float> codec;
+  const frame_options options{.alignment = append_alignment};
+  for (const swap_path path : all_paths) {
+    bench b(20'000);
+    budget memory;
+    swap_stream swap({.pinned_bytes = 1 << 20, .path = path}, memory);
+    swap_handle handle;
+    for (int i = 0; i < 2; ++i) expect_ok(swap.out(codec, b.source(), b.stream, handle));
+    expect_ok(swap.drain());
+    expect_ok(swap.in(handle, b.to.all(), b.stream));
+    expect_ok(swap.prefetch(handle));
+    expect_ok(swap.in(handle, b.to.all(), b.stream));
+    expect_ok(swap.drain());
+    const uint64_t most = pinned_pool::round_up(max_frame_bytes(codec, b.values.size(), options)) + 16;
+    const uint64_t frame = pooled_bytes(b.values) + 64;
+    std::vector<uint64_t> asked{256};
+    if (path == swap_path::direct || path == swap_path::staged) {
+      EXPECT_EQ(scratch_bytes(codec, b.values.size(), options), 64 + 8 * ceil_div(b.values.size(), size_t{4096}));
+      asked.push_back(scratch_bytes(codec, b.values.size(), options));
+    }
+    if (path == swap_path::staged) asked.insert(asked.end(), {most, most});
+    if (path == swap_path::raw)
+      asked.push_back(pinned_pool::round_up(b.source().size_bytes()) + 64);  // of prefetch
+    else
+      asked.insert(asked.end(), {frame, frame});
+    EXPECT_EQ(memory.asked, asked) << static_cast<int>(path);
+    EXPECT_EQ(memory.left, (1 << 20) - 256 - (asked.size() > 1 && path < swap_path::raw ? asked[1] : 0));
+  }
+}
+
+// Where the largest possible frame has no room, but the frame has, its size is waited for.
+TEST(swap_stream, asks_a_nearly_full_device_for_as_much_as_the_frame_has) {
+  bench b(20'000);
+  const device_stream other;
+  budget memory;
+  swap_stream swap({.pinned_bytes = 1 << 20}, memory);
+  swap_handle handle;
+  {
+    gate closed(b.stream);
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
+    memory.left = pooled_bytes(b.values) + scratch_head_bytes;
+    result restored;
+    std::thread waits([&] { restored = swap.in(handle, b.to.all(), other); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(handle.report().code, status::not_ready);  // it waits without the lock
+    closed.open();
+    waits.join();
+    expect_ok(restored);
+  }
+  EXPECT_EQ(memory.asked.back(), pooled_bytes(b.values) + scratch_head_bytes);
+  EXPECT_TRUE(same_bits(b.to.download(other), b.values));
+  expect_ok(swap.drain());
+}
+
 // Remembers what it gave last.
 struct remembering : async_resource {
   void* allocate(cudaStream_t stream, size_t size, size_t = 256) {

@@ -17,8 +17,8 @@ namespace detail {
 
 // Calls f<0>(), f<1>(), ... f<N - 1>(): a loop whose body needs its index as a constant.
 template <int N, class F> __device__ __forceinline__ void unrolled(const F& f) {
-  [&]<int... I>(std::integer_sequence<int, I...>) {
-    (f.template operator()<I>(), ...);
+  [&]<int... Index>(std::integer_sequence<int, Index...>) {
+    (f.template operator()<Index>(), ...);
   }(std::make_integer_sequence<int, N>{});
 }
 
@@ -245,9 +245,9 @@ template <element T, int Threads> struct block_tile {
 #pragma unroll
       for (int k = 0; k < some; ++k)
         base[k] = Whole ? device::load(from + (r + k) * device::warp_size) : other.row(r + k);
-      with_keys<some>(first_value(r * row_words) * uint32_t{sizeof(T)} / 4, [&]<int K, int I>(uint32_t key) {
-        const uint32_t x = row(r + K).w[I], y = base[K].w[I];
-        left[K].w[I] = x ^ y;
+      with_keys<some>(first_value(r * row_words) * uint32_t{sizeof(T)} / 4, [&]<int K, int Index>(uint32_t key) {
+        const uint32_t x = row(r + K).w[Index], y = base[K].w[Index];
+        left[K].w[Index] = x ^ y;
         sums.values.sum = device::add_product(sums.values.sum, x, key);
         sums.base.sum = device::add_product(sums.base.sum, y, key);
         sums.left.sum = device::add_product(sums.left.sum, x ^ y, key);

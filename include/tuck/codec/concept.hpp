@@ -43,8 +43,8 @@
 //       spread, spread_bits, subtract, sum_words, unpack_fields
 //   bits of inflate (Input)                  align, drop, overrun, peek, read_bits, refill, refilled_bits
 //   job of a kernel (Job, ItemJob)           at, base, base_values, capacity, codec, first_value, frame,
-//       frame_capacity, head, header, item, items, metadata, offset, out, out_values, outcomes, output, result, slots,
-//       state_count, states, used, value, values, verified, writes
+//       frame_capacity, head, header, item, items, metadata, offset, out, out_values, outcomes, output, result,
+//       state_count, states, to_draw, used, value, values, verified, writes
 //   part of a job (Share)                    count, index
 //   item of a batch (Item)                   base, frame, values
 //   slot of a batch (Work)                   TempStorage, item_job, job, open, run, close
@@ -119,7 +119,7 @@ struct stage {
   codec_id id = codec_id::none;  ///< which codec
   uint8_t version = 0;           ///< version of the codec's format
   uint8_t mode = 0;              ///< first parameter
-  uint32_t small = 0;            ///< second parameter
+  uint32_t small_value = 0;      ///< second parameter
   uint64_t large = 0;            ///< third parameter
 
   TUCK_HD friend constexpr bool operator==(const stage&, const stage&) = default;

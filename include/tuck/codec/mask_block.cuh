@@ -191,9 +191,9 @@ template <element T, int Threads> class block_masks {
         }
         out.finish();
       } else {
-        detail::unrolled<static_cast<int>(row_bits)>([&]<int I>() {
-          position_of<R, I>(p).template put_if<1u << (shift_of(R) + I)>(
-              mask, w[I / per_word] >> (8 * sizeof(T) * (I % per_word)));
+        detail::unrolled<static_cast<int>(row_bits)>([&]<int Index>() {
+          position_of<R, Index>(p).template put_if<1u << (shift_of(R) + Index)>(
+              mask, w[Index / per_word] >> (8 * sizeof(T) * (Index % per_word)));
         });
       }
     });
@@ -214,10 +214,10 @@ template <element T, int Threads> class block_masks {
         at = at.after(selector >> 16);
       }
     } else {
-      detail::unrolled<static_cast<int>(row_bits)>([&]<int I>() {
-        const word x = Repeats ? position_of<R, I + 1>(p).before()
-                               : position_of<R, I>(p).template get_if<1u << (shift_of(R) + I)>(mask);
-        row.w[I / per_word] |= x << (8 * sizeof(T) * (I % per_word));
+      detail::unrolled<static_cast<int>(row_bits)>([&]<int Index>() {
+        const word x = Repeats ? position_of<R, Index + 1>(p).before()
+                               : position_of<R, Index>(p).template get_if<1u << (shift_of(R) + Index)>(mask);
+        row.w[Index / per_word] |= x << (8 * sizeof(T) * (Index % per_word));
       });
     }
     return row.row(0);
@@ -226,9 +226,9 @@ template <element T, int Threads> class block_masks {
   /// Sets the highest bit of values at zeros in the 16 bytes of row R: of each zero, one bit of `signs`.
   template <int R> __device__ device::vec128 with_signs(device::vec128 x, uint32_t signs) const {
     const uint32_t zeros = ~row<R>();
-    detail::unrolled<static_cast<int>(row_bits)>([&]<int I>() {
-      constexpr uint32_t top = 8 * sizeof(T) * (I + 1) - 1;  // the bit of the 128
-      const uint32_t zero = zeros >> I & 1;
+    detail::unrolled<static_cast<int>(row_bits)>([&]<int Index>() {
+      constexpr uint32_t top = 8 * sizeof(T) * (Index + 1) - 1;  // the bit of the 128
+      const uint32_t zero = zeros >> Index & 1;
       x.w[top / 32] |= (signs & zero) << top % 32;
       signs >>= zero;
     });
@@ -285,10 +285,10 @@ template <element T, int Threads> class block_masks {
     else
       return begin.template after_byte<R>(fields);
   }
-  // Returns where the value of bit I of row R is, if the bit is set.
-  template <int R, uint32_t I> __device__ position position_of(const positions& p) const {
-    if constexpr (I == 0) return p.of_row[R];
-    return after<R % rows_a_word>(p.of_row[R], ones_before<I>(bits[R / rows_a_word]));
+  // Returns where the value of bit Index of row R is, if the bit is set.
+  template <int R, uint32_t Index> __device__ position position_of(const positions& p) const {
+    if constexpr (Index == 0) return p.of_row[R];
+    return after<R % rows_a_word>(p.of_row[R], ones_before<Index>(bits[R / rows_a_word]));
   }
 
   // Returns byte_perm selectors for the four bytes of a mask of four bits. Packed: moves the bytes at the ones to the
@@ -419,7 +419,7 @@ template <codec C, class Format, int Threads> class block_mask_codec {
     const typename masks::sums ones = masks_.sum(temp_.of_masks);
     if (ones.all * sizeof(T) != rest) return status::bad_payload;
     const typename masks::positions positions = masks_.find_positions(values, ones.before);
-    const auto emit = [&]<bool Repeats>() {
+    const auto expand_rows = [&]<bool Repeats>() {
       detail::emit_rows<tile, Full>(count, sink, [&]<int R>() {
         auto x = masks_.template get<Repeats, R>(temp_.of_masks, positions);
         if (!Full && !Repeats && signs.form != 0)
@@ -429,9 +429,9 @@ template <codec C, class Format, int Threads> class block_mask_codec {
       });
     };
     if (Format::kinds == 2 && kind == 1)
-      emit.template operator()<true>();
+      expand_rows.template operator()<true>();
     else
-      emit.template operator()<false>();
+      expand_rows.template operator()<false>();
     return status::ok;
   }
 

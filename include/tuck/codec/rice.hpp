@@ -31,7 +31,7 @@ class unary_reader {
   unary_reader(const std::byte* from, uint64_t bit, uint64_t end) noexcept : from_(from), next_(bit), end_(end) {}
 
   /// Returns the index of the first bit that was not read.
-  uint64_t bit() const noexcept { return next_ - bits_; }
+  uint64_t position() const noexcept { return next_ - bits_; }
   /// Returns false if all bits that were not read yet are 0.
   bool get(uint32_t& n) noexcept {
     for (n = 0; pending_ == 0; bits_ = 56, next_ += 56) {

@@ -1,4 +1,7 @@
 // Bit streams, one per thread, and tables, packed values and bit fields in shared memory, without branches.
+//
+// An operand that is written while others are still to be read has `&`. Without it, the compiler may keep it in one
+// register with an input of the same value, as where both are known to be 0.
 #pragma once
 
 #include <tuck/core/bits.hpp>
@@ -108,7 +111,7 @@ class codes_to_shared {
         "{.reg .pred p; .reg .b32 t; add.u32 t, %4, %5; shf.l.wrap.b32 %0, %1, %0, t; shf.l.wrap.b32 %1, %4, %1, %4;"
         " shf.l.wrap.b32 %1, %5, %1, %5; add.u32 %2, t, %7; lop3.b32 t, %2, %7, 32, 0x28; setp.ne.u32 p, t, 0;"
         " @p shf.r.wrap.b32 t, %1, %0, %2; @p st.shared.u32 [%3], t; @p add.u32 %3, %3, %6;}"
-        : "+r"(before_), "+r"(last_), "=&r"(end), "+r"(at_)
+        : "+&r"(before_), "+&r"(last_), "=&r"(end), "+r"(at_)
         : "r"(a), "r"(b), "r"(step_), "r"(end_)
         : "memory");
     end_ = end;
@@ -128,7 +131,7 @@ class codes_to_shared {
         "{.reg .pred p; .reg .b32 t; shf.l.clamp.b32 %0, %1, %0, %4; shf.l.clamp.b32 %1, %5, %1, %4;"
         " add.u32 %2, %4, %7; lop3.b32 t, %2, %7, 32, 0x28; setp.ne.u32 p, t, 0;"
         " @p shf.r.wrap.b32 t, %1, %0, %2; @p st.shared.u32 [%3], t; @p add.u32 %3, %3, %6;}"
-        : "+r"(before_), "+r"(last_), "=&r"(end), "+r"(at_)
+        : "+&r"(before_), "+&r"(last_), "=&r"(end), "+r"(at_)
         : "r"(bits), "r"(joined), "r"(step_), "r"(end_)
         : "memory");
     end_ = end;
@@ -287,7 +290,7 @@ class shared_bit_writer {
         "{.reg .pred p; .reg .b32 t; shf.r.clamp.b32 %0, %0, %1, %5; shf.r.clamp.b32 %1, %1, %4, %5;"
         " add.u32 %2, %6, %5; lop3.b32 t, %2, %6, 32, 0x28; setp.ne.u32 p, t, 0; @p shf.l.wrap.b32 t, %0, %1, %2;"
         " @p red.shared.or.b32 [%3], t; @p add.u32 %3, %3, 4;}"
-        : "+r"(before_), "+r"(last_), "=&r"(end), "+r"(at_)
+        : "+&r"(before_), "+&r"(last_), "=&r"(end), "+r"(at_)
         : "r"(x), "r"(bits), "r"(end_)
         : "memory");
     end_ = end;
@@ -315,7 +318,7 @@ class shared_bit_writer {
 __device__ __forceinline__ void join_if_not_zero(uint32_t x, uint32_t field, uint32_t& piece, uint32_t& bits,
                                                  uint32_t factor, uint32_t width) {
   asm("{.reg .pred p; setp.ne.b32 p, %2, 0; @p mad.lo.u32 %0, %0, %4, %3; @p add.u32 %1, %1, %5;}"
-      : "+r"(piece), "+r"(bits)
+      : "+&r"(piece), "+r"(bits)
       : "r"(x), "r"(field), "r"(factor), "r"(width));
 }
 

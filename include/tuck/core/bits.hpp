@@ -66,7 +66,7 @@ TUCK_HD constexpr uint32_t bit_width(uint32_t x) noexcept {
 #if defined(__CUDA_ARCH__)
   return 32 - static_cast<uint32_t>(__clz(static_cast<int>(x)));
 #else
-  return static_cast<uint32_t>(std::bit_width(x));
+  return 32 - static_cast<uint32_t>(std::countl_zero(x));
 #endif
 }
 /// Returns the number of bits up to the highest set bit; 0 for x = 0.

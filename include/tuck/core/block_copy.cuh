@@ -30,7 +30,7 @@ template <int Threads> class block_copy {
 
   /// Has a barrier.
   __device__ explicit block_copy([[maybe_unused]] TempStorage& temp) {
-#if __CUDA_ARCH__ >= 900
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     arrived_ = shared_address(&temp.arrived);
     if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(arrived_) : "memory");
 #endif
@@ -56,7 +56,7 @@ template <int Threads> class block_copy {
 
   /// Waits until the bytes are there and all threads have come: has a barrier. Follows each begin().
   __device__ void wait() {
-#if __CUDA_ARCH__ >= 900
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     uint32_t done;
     do
       asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
@@ -72,7 +72,7 @@ template <int Threads> class block_copy {
   }
 
  private:
-#if __CUDA_ARCH__ >= 900
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   __device__ static uint32_t shared_address(const void* p) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
   }

@@ -31,7 +31,7 @@ template <int Threads, class T = uint32_t> struct block_reduce {
   /// Returns the sum over the warps before this one of what `get` or `exchange` returned.
   __device__ __forceinline__ static T sum_before(T of_warp) { return warp_sum(lane_id() < warp_id() ? of_warp : T{0}); }
   /// Returns the largest number of all threads. Has a barrier.
-  __device__ __forceinline__ static T max(TempStorage& temp, T mine) {
+  __device__ __forceinline__ static T largest(TempStorage& temp, T mine) {
     return warp_max(exchange(temp, warp_max(mine)));
   }
 };

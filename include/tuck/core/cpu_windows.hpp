@@ -265,6 +265,9 @@ template <bool Packs, bool Runs> constexpr std::array<row_moves, 16> make_row_mo
   return table;
 }
 
+// Arguments of intrinsics have types that do not depend on template parameters, also in cpu_x86.hpp. Otherwise clang++
+// looks for the intrinsic where the template is instantiated. If that is in an importer of a module that includes tuck,
+// it does not find it, because intrinsics are static functions.
 struct sse2_cpu : plain_cpu {
   template <class Body> TUCK_LOOPS static auto run(const Body& body) noexcept { return call<sse2_cpu>(body); }
 
@@ -272,12 +275,13 @@ struct sse2_cpu : plain_cpu {
 
   // One byte for each of 16 values: all ones if the value is 0. With Changes: if it equals the value before it.
   template <size_t Size, bool Changes> static __m128i equal_bytes(const std::byte* values) noexcept {
-    __m128i lanes[Size];
+    __m128i lanes[8];  // the first Size
     TUCK_UNROLL(8)
     for (size_t i = 0; i < Size; ++i) {
       const __m128i a = load(values + 16 * i), b = Changes ? load(values + 16 * i - Size) : _mm_setzero_si128();
       using integers [[gnu::vector_size(16)]] = typename uint_of_size<std::min<size_t>(Size, 4)>::type;
-      lanes[i] = (__m128i)((integers)a == (integers)b ? ~integers{} : integers{});
+      lanes[i] = __builtin_bit_cast(
+          __m128i, __builtin_bit_cast(integers, a) == __builtin_bit_cast(integers, b) ? ~integers{} : integers{});
       if (Size == 8) lanes[i] = _mm_and_si128(lanes[i], _mm_shuffle_epi32(lanes[i], 0xb1));
     }
     if constexpr (Size == 8) {
@@ -293,9 +297,8 @@ struct sse2_cpu : plain_cpu {
     return Size == 1 ? lanes[0] : _mm_packs_epi16(lanes[0], lanes[Size == 1 ? 0 : 1]);
   }
   template <size_t Size, bool Changes> static uint32_t mask_of(const std::byte* values) noexcept {
-    const auto low = static_cast<uint32_t>(_mm_movemask_epi8(equal_bytes<Size, Changes>(values)));
-    const auto high = static_cast<uint32_t>(_mm_movemask_epi8(equal_bytes<Size, Changes>(values + 16 * Size)));
-    return ~(low | high << 16);
+    const __m128i low = equal_bytes<Size, Changes>(values), high = equal_bytes<Size, Changes>(values + 16 * Size);
+    return ~(static_cast<uint32_t>(_mm_movemask_epi8(low)) | static_cast<uint32_t>(_mm_movemask_epi8(high)) << 16);
   }
 
   template <bool Packs, bool Runs> static constexpr std::array<row_moves, 16> moves = make_row_moves<Packs, Runs>();
@@ -348,11 +351,12 @@ struct neon_cpu : moves_rows<neon_cpu>, plain_integers {
 
   // One byte for each of 16 values: all ones if the value is 0. With Changes: if it equals the value before it.
   template <size_t Size, bool Changes> static uint8x16_t equal_bytes(const std::byte* values) noexcept {
-    uint8x16_t lanes[Size];
+    uint8x16_t lanes[8];  // the first Size
     for (size_t i = 0; i < Size; ++i) {
       const uint8x16_t a = load(values + 16 * i), b = Changes ? load(values + 16 * i - Size) : vdupq_n_u8(0);
       using integers [[gnu::vector_size(16)]] = typename uint_of_size<Size>::type;
-      lanes[i] = (uint8x16_t)((integers)a == (integers)b ? ~integers{} : integers{});
+      lanes[i] = __builtin_bit_cast(
+          uint8x16_t, __builtin_bit_cast(integers, a) == __builtin_bit_cast(integers, b) ? ~integers{} : integers{});
     }
     // Keeps every second byte of two vectors until each value has one byte.
     for (size_t n = Size / 2; n > 0; n /= 2)
@@ -361,8 +365,9 @@ struct neon_cpu : moves_rows<neon_cpu>, plain_integers {
   }
   template <size_t Size, bool Changes> static uint32_t mask_of(const std::byte* values) noexcept {
     const uint8x16_t bits = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
-    const uint8x16_t low = vbicq_u8(bits, equal_bytes<Size, Changes>(values));
-    const uint8x16_t high = vbicq_u8(bits, equal_bytes<Size, Changes>(values + 16 * Size));
+    const uint8x16_t first = equal_bytes<Size, Changes>(values),
+                     second = equal_bytes<Size, Changes>(values + 16 * Size);
+    const uint8x16_t low = vbicq_u8(bits, first), high = vbicq_u8(bits, second);
     uint8x16_t sums = vpaddq_u8(low, high);
     sums = vpaddq_u8(sums, sums);
     return vgetq_lane_u32(vreinterpretq_u32_u8(vpaddq_u8(sums, sums)), 0);

@@ -26,12 +26,14 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
     const __m256i a = load_vector(values + 32 * i);
     const __m256i b = Changes ? load_vector(values + 32 * i - Size) : _mm256_setzero_si256();
     using lanes [[gnu::vector_size(32)]] = typename uint_of_size<Size>::type;
-    return (__m256i)((lanes)a == (lanes)b ? ~lanes{} : lanes{});
+    return __builtin_bit_cast(__m256i,
+                              __builtin_bit_cast(lanes, a) == __builtin_bit_cast(lanes, b) ? ~lanes{} : lanes{});
   }
   template <size_t Size, bool Changes> TUCK_AVX2 static uint32_t mask_of(const std::byte* values) noexcept {
-    if constexpr (Size == 1) return ~static_cast<uint32_t>(_mm256_movemask_epi8(equal<Size, Changes>(values, 0)));
-    if constexpr (Size == 2) {
-      const __m256i bytes = _mm256_packs_epi16(equal<Size, Changes>(values, 0), equal<Size, Changes>(values, 1));
+    if constexpr (Size <= 2) {
+      const __m256i first = equal<Size, Changes>(values, 0);
+      if constexpr (Size == 1) return ~static_cast<uint32_t>(_mm256_movemask_epi8(first));
+      const __m256i second = equal<Size, Changes>(values, 1), bytes = _mm256_packs_epi16(first, second);
       return ~static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_permute4x64_epi64(bytes, 0xd8)));
     }
     uint32_t mask = 0;
@@ -49,7 +51,7 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
   TUCK_AVX2 static uint64_t sum_words(const std::byte* words, uint64_t rounds, uint64_t four) noexcept {
     const auto seed = [](uint64_t i) { return static_cast<int64_t>(i * word_keys::step + word_keys::first); };
     const auto column = [](size_t i) { return static_cast<int>(word_keys::multiple(i)); };
-    const __m256i columns =
+    const __m256i column_of =
         _mm256_setr_epi32(column(0), column(1), column(2), column(3), column(0), column(1), column(2), column(3));
     const __m256i step = _mm256_set1_epi64x(static_cast<int64_t>(8 * word_keys::step));
     __m256i low = _mm256_setr_epi64x(seed(four), seed(four + 1), seed(four + 2), seed(four + 3));
@@ -64,7 +66,7 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
       const __m256i of_high = _mm256_xor_si256(high, _mm256_slli_epi64(high, 32));
       const __m256i fours = _mm256_or_si256(_mm256_blend_epi32(of_low, of_high, 0xaa), _mm256_set1_epi32(1));
       for (uint32_t k = 0; k < 4; ++k) {
-        const __m256i keys = _mm256_mullo_epi32(_mm256_permutevar8x32_epi32(fours, select[k]), columns);
+        const __m256i keys = _mm256_mullo_epi32(_mm256_permutevar8x32_epi32(fours, select[k]), column_of);
         const __m256i eight = load_vector(words + 32 * k);
         even = _mm256_add_epi64(even, _mm256_mul_epu32(eight, keys));
         odd = _mm256_add_epi64(odd, _mm256_mul_epu32(_mm256_srli_epi64(eight, 32), _mm256_srli_epi64(keys, 32)));
@@ -80,7 +82,9 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
   // Finds the range of a window of integers.
   template <class T> TUCK_AVX2 static __m256i lower(__m256i a, __m256i b) noexcept {
     using lanes [[gnu::vector_size(32)]] = T;
-    return (__m256i)((lanes)a < (lanes)b ? (lanes)a : (lanes)b);
+    return __builtin_bit_cast(__m256i, __builtin_bit_cast(lanes, a) < __builtin_bit_cast(lanes, b)
+                                           ? __builtin_bit_cast(lanes, a)
+                                           : __builtin_bit_cast(lanes, b));
   }
   template <class T> TUCK_AVX2 static void find_range(const std::byte* values, T& lowest, T& highest) noexcept {
     // The highest values are the complements of the lowest complements.
@@ -116,8 +120,8 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
     for (uint32_t i = 0; i < each; ++i) index[i] = i;
     TUCK_UNROLL(8)
     for (uint32_t i = 0; i < 32; i += each, index += each) {
-      const lanes x = (lanes)load_words<T, Word>(values + i * sizeof(T)) - base;
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), (__m256i)(index < count ? x : lanes{}));
+      const lanes x = __builtin_bit_cast(lanes, load_words<T, Word>(values + i * sizeof(T))) - base;
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), __builtin_bit_cast(__m256i, index < count ? x : lanes{}));
     }
   }
 
@@ -171,35 +175,37 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
     const auto in = [](const auto& of_lanes) { return reinterpret_cast<const std::byte*>(of_lanes); };
     // Each row of fields begins at the same bit of a byte. Each half of a vector takes its fields from 16 bytes.
     const uint32_t first = bit % 8, half = (first + lanes / 2 * width) / 8;
-    const words32 begin = (words32)load_vector(in(lane.number)) * width + first;
-    const __m256i at = (__m256i)(begin >> 3), of_half = _mm256_shuffle_epi8(at, _mm256_setzero_si256());
-    const __m256i bytes = _mm256_add_epi8(
-        _mm256_sub_epi8(_mm256_shuffle_epi8(at, load_vector(in(lane.first))), of_half), load_vector(in(lane.byte)));
-    const words shift = (words)begin & 7;
+    const words32 begin = __builtin_bit_cast(words32, load_vector(in(lane.number))) * width + first;
+    const __m256i at = __builtin_bit_cast(__m256i, begin >> 3),
+                  of_half = _mm256_shuffle_epi8(at, _mm256_setzero_si256());
+    const __m256i in_first = load_vector(in(lane.first)), in_lane = load_vector(in(lane.byte));
+    const __m256i bytes = _mm256_add_epi8(_mm256_sub_epi8(_mm256_shuffle_epi8(at, in_first), of_half), in_lane);
+    const words shift = __builtin_bit_cast(words, begin) & 7;
     from += bit / 8;
     for (uint32_t i = 0; i < 32; i += lanes, from += width * lanes / 8) {
       const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
       const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + half));
-      const auto parts = (words)_mm256_shuffle_epi8(_mm256_set_m128i(high, low), bytes);
+      const auto parts = __builtin_bit_cast(words, _mm256_shuffle_epi8(_mm256_set_m128i(high, low), bytes));
       const words values = (parts >> shift & ((Word{1} << width) - 1)) + base;
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * size), (__m256i)values);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * size), __builtin_bit_cast(__m256i, values));
     }
   }
 
   template <class Word> TUCK_AVX2 static void add_differences(Word first, std::byte* words) noexcept {
-    constexpr bool small = sizeof(Word) == 4;
+    constexpr bool is_small = sizeof(Word) == 4;
     using lanes [[gnu::vector_size(32)]] = Word;
     lanes before = lanes{} + first;
     for (std::byte* const end = words + 32 * sizeof(Word); words != end; words += 32) {
-      const auto z = (lanes)load_vector(words), d = z >> 1 ^ -(z & 1);
+      const auto z = __builtin_bit_cast(lanes, load_vector(words)), d = z >> 1 ^ -(z & 1);
       // Prefix sums: first within each half, then the sum of the low half is added to the high half.
-      lanes s = d + (lanes)_mm256_bslli_epi128((__m256i)d, sizeof(Word));
-      if (small) s += (lanes)_mm256_bslli_epi128((__m256i)s, 8);
-      const __m256i low = _mm256_permute2x128_si256((__m256i)s, (__m256i)s, 0x08);
-      s += (lanes)_mm256_shuffle_epi32(low, small ? 0xff : 0xee);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), (__m256i)(before + (s - d)));
-      const __m256i last = _mm256_permute4x64_epi64((__m256i)s, 0xff);
-      before += (lanes)(small ? _mm256_shuffle_epi32(last, 0xff) : last);
+      lanes s = d + __builtin_bit_cast(lanes, _mm256_bslli_epi128(__builtin_bit_cast(__m256i, d), sizeof(Word)));
+      if (is_small) s += __builtin_bit_cast(lanes, _mm256_bslli_epi128(__builtin_bit_cast(__m256i, s), 8));
+      const __m256i low =
+          _mm256_permute2x128_si256(__builtin_bit_cast(__m256i, s), __builtin_bit_cast(__m256i, s), 0x08);
+      s += __builtin_bit_cast(lanes, _mm256_shuffle_epi32(low, is_small ? 0xff : 0xee));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), __builtin_bit_cast(__m256i, before + (s - d)));
+      const __m256i last = _mm256_permute4x64_epi64(__builtin_bit_cast(__m256i, s), 0xff);
+      before += __builtin_bit_cast(lanes, is_small ? _mm256_shuffle_epi32(last, 0xff) : last);
     }
   }
 };

@@ -351,7 +351,7 @@ template <class T> __device__ __forceinline__ T warp_max(T v) {
 template <class T> __device__ __forceinline__ T warp_or(T v) {
   return detail::warp_reduce(v, [](T a, T b) { return a | b; });
 }
-#if __CUDA_ARCH__ >= 800
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 __device__ __forceinline__ uint32_t warp_sum(uint32_t v) { return __reduce_add_sync(full_mask, v); }
 __device__ __forceinline__ uint32_t warp_min(uint32_t v) { return __reduce_min_sync(full_mask, v); }
 __device__ __forceinline__ uint32_t warp_max(uint32_t v) { return __reduce_max_sync(full_mask, v); }
@@ -416,7 +416,7 @@ template <int Threads> struct block_scan {
 /// sm_80 the copy takes place at once. A thread waits for all its copies before it ends.
 template <class T> __device__ __forceinline__ void copy_async(T* shared, const T* global) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
-#if __CUDA_ARCH__ >= 800
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   if constexpr (sizeof(T) == 16)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
@@ -428,13 +428,13 @@ template <class T> __device__ __forceinline__ void copy_async(T* shared, const T
 }
 /// Makes a group of this thread's copies since the last group.
 __device__ __forceinline__ void commit_copies() {
-#if __CUDA_ARCH__ >= 800
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 /// Waits for this thread's copies: for all, or with Newest > 0 for all groups but the last so many.
 template <int Newest = 0> __device__ __forceinline__ void wait_copies() {
-#if __CUDA_ARCH__ >= 800
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   if constexpr (Newest == 0)
     asm volatile("cp.async.wait_all;" ::: "memory");
   else

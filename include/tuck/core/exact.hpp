@@ -71,7 +71,7 @@ template <class W> TUCK_HD constexpr W sign_mask(W x) noexcept {
   if constexpr (std::is_integral_v<W>)
     return static_cast<W>(static_cast<std::make_signed_t<W>>(x) >> (8 * sizeof(W) - 1));
   else
-    return (W)((decltype(x < W{}))x < 0);
+    return __builtin_bit_cast(W, __builtin_bit_cast(decltype(x < W{}), x) < 0);
 }
 
 }  // namespace tuck::inline TUCK_ABI::exact

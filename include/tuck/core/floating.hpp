@@ -131,8 +131,8 @@ template <class W> TUCK_HD W rounded_to_bf16(W x) noexcept { return x + 0x7fffu 
 
 // The exponent and mantissa fit in those of an f16, whose value is then 2^-8 of the result.
 TUCK_HD inline float f8e4m3_to_f32(uint8_t x) noexcept {
-  const uint32_t small = finite_f16_to_f32((x & 0x80u) << 8 | (x & 0x7fu) << 7);
-  return __builtin_bit_cast(float, exact::mul(small, bits_of(0x1p8f)) | ((x & 0x7f) == 0x7f ? 0x7fc00000u : 0));
+  const uint32_t scaled = finite_f16_to_f32((x & 0x80u) << 8 | (x & 0x7fu) << 7);
+  return __builtin_bit_cast(float, exact::mul(scaled, bits_of(0x1p8f)) | ((x & 0x7f) == 0x7f ? 0x7fc00000u : 0));
 }
 
 }  // namespace detail
@@ -149,9 +149,9 @@ template <floating_element T> TUCK_HD inline auto float_format<T>::narrow(real x
   if constexpr (sizeof(T) >= 2) return static_cast<bits>(narrow_bits(bits_of(x)));
   if constexpr (sizeof(T) == 1) {
     const uint32_t wide = bits_of(x);
-    using small = detail::small_format<uint32_t{128 - bias}, 23 - mantissa_bits>;
+    using format = detail::small_format<uint32_t{128 - bias}, 23 - mantissa_bits>;
     return static_cast<bits>((wide >> 24 & sign) |
-                             small::narrow(wide & 0x7fffffffu, dtype_of<T> == dtype::f8e4m3 ? 480.f : 0x1p16f));
+                             format::narrow(wide & 0x7fffffffu, dtype_of<T> == dtype::f8e4m3 ? 480.f : 0x1p16f));
   }
 }
 

@@ -119,7 +119,7 @@ template <class Cpu> struct masks_on {
     if (word < mask_words(count)) {
       // At most a window of values remains, in any number of windows of the mask.
       std::byte copy[(1 + 2 * window) * Size] = {}, last[window * Size];
-      const size_t left = std::min(static_cast<size_t>(end - packed), size_t{window * Size});
+      const size_t left = (std::min)(static_cast<size_t>(end - packed), size_t{window * Size});
       std::memcpy(copy + Size - before, packed - before, before + left);
       packed = copy + Size;
       for (; word < count / window; ++word)
@@ -130,7 +130,7 @@ template <class Cpu> struct masks_on {
     if constexpr (runs) {
       for (word = 0; word < mask_words(count) && mask_at(masks, word) == 0;) ++word;
       const uint32_t zeros = window * word + (word < mask_words(count) ? trailing_zeros(mask_at(masks, word)) : 0);
-      std::memset(out, 0, std::min(zeros, count) * Size);
+      std::memset(out, 0, (std::min)(zeros, count) * Size);
     }
   }
 };

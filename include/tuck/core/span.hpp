@@ -18,11 +18,11 @@ namespace detail {
 template <class> inline constexpr bool is_span = false;
 template <class T> inline constexpr bool is_span<span<T>> = true;
 
-template <class U, class T>
-concept same_but_for_const = !std::is_same_v<U, T> && std::is_convertible_v<U (*)[], T (*)[]>;
+template <class From, class T>
+concept same_but_for_const = !std::is_same_v<From, T> && std::is_convertible_v<From (*)[], T (*)[]>;
 
 #if defined(TUCK_HOST)
-template <class U, class T> concept array_of = std::is_convertible_v<U (*)[], T (*)[]>;
+template <class From, class T> concept array_of = std::is_convertible_v<From (*)[], T (*)[]>;
 
 // Unwraps fancy pointers, such as thrust::device_ptr.
 template <class U> constexpr U* plain_pointer(U* p) noexcept { return p; }

@@ -28,9 +28,9 @@ template <codec C>
 constexpr uint64_t scratch_bytes(const C& codec, const batch_sizes& sizes, const frame_options& options = {}) noexcept {
   frame_header header;
   if (tuck::plan_header(codec, sizes.values, options, header) != status::ok) return 0;
-  const uint64_t slots = saturating_add(sizes.items, sizes.values / header.chunk_values);
+  const uint64_t all = saturating_add(sizes.items, sizes.values / header.chunk_values);
   return saturating_add(scratch_head_bytes,
-                        saturating_add(saturating_mul(scratch_head_bytes, sizes.items), saturating_mul(8, slots)));
+                        saturating_add(saturating_mul(scratch_head_bytes, sizes.items), saturating_mul(8, all)));
 }
 
 namespace detail {
@@ -53,7 +53,7 @@ status make_job(Job& job, const C& codec, span<const Item> items, const batch_si
   const uint64_t extra = sizes.values / slot_values;
   if (items.size() > batch_slots::max || extra > batch_slots::max) return status::size_overflow;
   if (const status s = scratch.check(scratch_bytes); s != status::ok) return s;
-  job.slots = {static_cast<uint32_t>(items.size()), static_cast<uint32_t>(extra), slot_values};
+  job.to_draw = {static_cast<uint32_t>(items.size()), static_cast<uint32_t>(extra), slot_values};
   job.item.codec = codec;
   job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
   job.item.head = job.head + 1;
@@ -89,11 +89,11 @@ result encode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<con
     if constexpr (floating_element<value_t<C>>) {
       job.has_prepass = codec.needs_range();
       if (job.has_prepass)
-        if (const result r = launch(prepass_batch_kernel<C, block_threads>, job, job.slots.most(), how, stream); !r)
+        if (const result r = launch(prepass_batch_kernel<C, block_threads>, job, job.to_draw.most(), how, stream); !r)
           return r;
     }
   }
-  return launch(kernel, job, job.slots.most(), how, stream);
+  return launch(kernel, job, job.to_draw.most(), how, stream);
 }
 
 template <codec C, class ItemJob>
@@ -108,7 +108,7 @@ result decode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<con
                                         saturating_mul(scratch_head_bytes, saturating_add(items.size(), 1)));
       s != status::ok)
     return {s};
-  return items.empty() ? result{} : launch(kernel, job, job.slots.most(), how, stream);
+  return items.empty() ? result{} : launch(kernel, job, job.to_draw.most(), how, stream);
 }
 
 }  // namespace TUCK_ARCH

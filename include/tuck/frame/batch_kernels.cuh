@@ -54,11 +54,11 @@ class batch_cursor {
   __device__ void begin() { temp_ = {}; }
 
   // Draws the next slot, with the first warp. Returns false if there are no more. sizes(i): number of values of item i.
-  template <class Sizes> __device__ bool draw(const batch_slots& slots, uint32_t& tickets, const Sizes& sizes) {
+  template <class Sizes> __device__ bool draw(const batch_slots& to_draw, uint32_t& tickets, const Sizes& sizes) {
     const unsigned lane = device::thread_id_anew();
     if (lane == 0) temp_.ticket = device::atomic_add(&tickets, 1u);
     device::sync_warp();
-    while (temp_.ticket >= temp_.end && temp_.item < slots.items) advance(slots, lane, sizes);
+    while (temp_.ticket >= temp_.end && temp_.item < to_draw.items) advance(to_draw, lane, sizes);
     return has_slot();
   }
 
@@ -74,24 +74,24 @@ class batch_cursor {
 
   // Searches the next 128 items, 4 per lane, for the item of the ticket. If it is not among them, the cursor passes
   // them.
-  template <class Sizes> __device__ void advance(const batch_slots& slots, unsigned lane, const Sizes& sizes) {
+  template <class Sizes> __device__ void advance(const batch_slots& to_draw, unsigned lane, const Sizes& sizes) {
     const uint32_t item = temp_.item + lane * per_lane;
     uint32_t wanted = 0;
 #pragma unroll
     for (uint32_t k = 0; k < per_lane; ++k)
-      if (item + k < slots.items) wanted = slots.sum(wanted, slots.wanted(sizes(item + k)));
+      if (item + k < to_draw.items) wanted = to_draw.sum(wanted, to_draw.wanted(sizes(item + k)));
 #pragma unroll 1
     for (unsigned delta = 1; delta < device::warp_size; delta *= 2) {
       const uint32_t below = device::shfl_up(wanted, delta);
-      if (lane >= delta) wanted = slots.sum(wanted, below);
+      if (lane >= delta) wanted = to_draw.sum(wanted, below);
     }
-    wanted = slots.sum(wanted, temp_.wanted);
+    wanted = to_draw.sum(wanted, temp_.wanted);
     const uint32_t below = device::shfl_up(wanted, 1), before = lane == 0 ? temp_.wanted : below;
-    const uint32_t past = item + per_lane < slots.items ? item + per_lane : slots.items;
-    const unsigned found = device::ballot(temp_.ticket < past + slots.granted(wanted));
+    const uint32_t past = item + per_lane < to_draw.items ? item + per_lane : to_draw.items;
+    const unsigned found = device::ballot(temp_.ticket < past + to_draw.granted(wanted));
     device::sync_warp();  // all lanes have read the old cursor
     if (found != 0) {
-      if (lane + 1 == static_cast<unsigned>(device::ffs(found))) find(slots, item, before, sizes);
+      if (lane + 1 == static_cast<unsigned>(device::ffs(found))) find(to_draw, item, before, sizes);
     } else if (lane == device::warp_size - 1) {
       temp_.item = item + per_lane;
       temp_.wanted = wanted;
@@ -101,14 +101,14 @@ class batch_cursor {
 
   // Finds the item of the ticket from `item` on, with one lane. `before`: slots that earlier items need.
   template <class Sizes>
-  __device__ void find(const batch_slots& slots, uint32_t item, uint32_t before, const Sizes& sizes) {
+  __device__ void find(const batch_slots& to_draw, uint32_t item, uint32_t before, const Sizes& sizes) {
 #pragma unroll 1
     for (;; ++item) {
-      const uint32_t wanted = slots.wanted(sizes(item)), behind = slots.sum(before, wanted);
-      const uint32_t from = slots.granted(before), to = slots.granted(behind);
+      const uint32_t wanted = to_draw.wanted(sizes(item)), behind = to_draw.sum(before, wanted);
+      const uint32_t from = to_draw.granted(before), to = to_draw.granted(behind);
       if (temp_.ticket <= item + to) {
         temp_ = {item,          before,       item + from,
-                 item + to + 1, temp_.ticket, to - from == wanted && slots.has_enough_for(sizes(item))};
+                 item + to + 1, temp_.ticket, to - from == wanted && to_draw.has_enough_for(sizes(item))};
         return;
       }
       before = behind;
@@ -130,7 +130,7 @@ template <class ItemJob> struct batch_job {
   ItemJob item;  // what all items have in common; head and states are those of the first item
   span<const typename ItemJob::item> items;
   outcome* outcomes;
-  batch_slots slots;
+  batch_slots to_draw;
   bool has_prepass;  // a pre-pass has run, which has opened the items
   scratch_head* head;
 };
@@ -176,13 +176,13 @@ template <class Work, int Threads> class batch_worker {
  public:
   struct TempStorage {
     typename Work::TempStorage work;
-    batch_cursor::TempStorage slots;
+    batch_cursor::TempStorage cursor;
     device::uninitialized<item_job> item;
     uint32_t epoch;
     bool last;
   };
 
-  __device__ batch_worker(TempStorage& temp, const job& all) : temp_(temp), job_(all), cursor_(temp.slots) {}
+  __device__ batch_worker(TempStorage& temp, const job& all) : temp_(temp), job_(all), cursor_(temp.cursor) {}
 
   __device__ void run() {
     if constexpr (std::is_same_v<item_job, decltype(job::item)>) detail::copy_job<Threads>(temp_.item, job_.item);
@@ -206,7 +206,7 @@ template <class Work, int Threads> class batch_worker {
     return cursor_.has_slot();
   }
   __device__ bool draw() {
-    return cursor_.draw(job_.slots, job_.head->ticket,
+    return cursor_.draw(job_.to_draw, job_.head->ticket,
                         [items = job_.items.data()](uint64_t i) { return items[i].values.size(); });
   }
   __device__ bool open() {
@@ -317,8 +317,8 @@ template <codec C, int Threads> struct prepass_slot {
     if (detail::check_item(in, alignment, at.fits()) != status::ok) return false;
     scratch_head& state = all.item.head[at.item()];
     open_item(state, at.index(), false, epoch);
-    const uint64_t begin = uint64_t{at.index()} * all.slots.values, left = in.values.size() - begin;
-    mine = {in.values.data() + begin, left < all.slots.values ? left : all.slots.values, &state};
+    const uint64_t begin = uint64_t{at.index()} * all.to_draw.values, left = in.values.size() - begin;
+    mine = {in.values.data() + begin, left < all.to_draw.values ? left : all.to_draw.values, &state};
     return true;
   }
 };

@@ -59,7 +59,7 @@ result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const
   if (e == cudaSuccess) e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
   if (e == cudaSuccess) e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, 0);
   if (e != cudaSuccess) return from_cuda(e);
-  useful_blocks = std::max(useful_blocks, std::min(possible_blocks, 2 * static_cast<uint64_t>(processors)));
+  useful_blocks = (std::max)(useful_blocks, (std::min)(possible_blocks, 2 * static_cast<uint64_t>(processors)));
   uint64_t blocks = std::max<uint64_t>(static_cast<uint64_t>(processors) * static_cast<uint64_t>(resident), 1);
   if (how.max_blocks != 0) blocks = std::min<uint64_t>(blocks, how.max_blocks);
   cudaLaunchConfig_t config{};
@@ -144,7 +144,7 @@ result decode(void (*kernel)(Job), Job job, const C& codec, const_bytes frame, s
   const uint64_t chunk = how.chunk_values != 0 ? how.chunk_values : max_device_chunk_values<C>;
   const uint64_t chunks = ceil_div(job.first_value % chunk + out.size(), chunk);
   const bool may_be_small = how.chunk_values == 0 && chunks > 1;
-  return launch(kernel, job, std::max(chunks, ceil_div(frame.size(), frame_bytes_a_block)), how, stream,
+  return launch(kernel, job, (std::max)(chunks, ceil_div(frame.size(), frame_bytes_a_block)), how, stream,
                 may_be_small ? ceil_div(out.size_bytes(), bytes_of_small_chunk) : 0);
 }
 

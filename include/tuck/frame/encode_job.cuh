@@ -112,7 +112,7 @@ template <floating_element T, int Threads> struct block_prepass {
         for (int k = 0; k < tile::per_word; ++k)
           if (tile::first_value(j) + static_cast<uint32_t>(k) < values.count) range.add(tile::value(values.w[j], k));
     }
-    const range_keys all{of_warps::max(temp.lowest, range.lowest), of_warps::max(temp.highest, range.highest)};
+    const range_keys all{of_warps::largest(temp.lowest, range.lowest), of_warps::largest(temp.highest, range.highest)};
     if (threadIdx.x != 0) return;
     if (all.lowest != 0) device::atomic_max(&job.head->range.lowest, all.lowest);
     if (all.highest != 0) device::atomic_max(&job.head->range.highest, all.highest);

@@ -50,7 +50,7 @@ namespace detail {
 
 inline unsigned useful_threads(unsigned wanted, uint64_t count, uint64_t batch) noexcept {
   if (count <= batch) return count != 0 ? 1 : 0;
-  if (wanted == 0) wanted = std::max(std::thread::hardware_concurrency(), 1u);  // it may return 0
+  if (wanted == 0) wanted = (std::max)(std::thread::hardware_concurrency(), 1u);  // it may return 0
   return static_cast<unsigned>(std::min<uint64_t>(wanted, ceil_div(count, batch)));
 }
 
@@ -75,13 +75,13 @@ using batch_task = function_ref<unsigned, uint64_t, uint64_t>;
 // As in_batches. Compiled once for all codecs: threads take long to compile.
 inline void run_batches(uint64_t count, uint64_t batch, unsigned threads, const executor& pool, batch_task work) {
   if (threads <= 1) {
-    for (uint64_t first = 0; first < count; first += batch) work(0u, first, std::min(count, first + batch));
+    for (uint64_t first = 0; first < count; first += batch) work(0u, first, (std::min)(count, first + batch));
     return;
   }
   std::atomic<uint64_t> next{0};
   const auto run = [&](unsigned worker) {
     for (uint64_t first; (first = next.fetch_add(batch, std::memory_order_relaxed)) < count;)
-      work(worker, first, std::min(count, first + batch));
+      work(worker, first, (std::min)(count, first + batch));
   };
   if (pool)
     pool(threads, task(run));

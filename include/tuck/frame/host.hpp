@@ -54,7 +54,7 @@ inline void repeat(const_bytes value, bytes out) noexcept {
   }
   std::memcpy(out.data(), value.data(), value.size());
   for (uint64_t done = value.size(); done < out.size(); done *= 2)
-    std::memcpy(out.data() + done, out.data(), std::min(done, out.size() - done));
+    std::memcpy(out.data() + done, out.data(), (std::min)(done, out.size() - done));
 }
 
 // Decodes all of chunk i into `restored`. Verifies its digest if `verifies` is true. `base`: of a delta, else empty.
@@ -82,8 +82,8 @@ inline status decode_part(const chunk_decoder& decode, const frame_view& frame, 
   const frame_header& h = frame.header();
   const uint64_t value_bytes = size_of(h.type);
   const uint64_t begin = i * h.chunk_values * value_bytes, end = begin + values_in_chunk(h, i) * value_bytes;
-  const uint64_t out_begin = first * value_bytes, from = std::max(begin, out_begin);
-  const bytes part = out.subspan(from - out_begin, std::min(end, out_begin + out.size()) - from);
+  const uint64_t out_begin = first * value_bytes, from = (std::max)(begin, out_begin);
+  const bytes part = out.subspan(from - out_begin, (std::min)(end, out_begin + out.size()) - from);
   status s = status::ok;
   if (part.size() == end - begin) {
     s = decode_chunk(decode, frame, i, part, memory);

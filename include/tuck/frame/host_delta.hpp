@@ -143,7 +143,10 @@ outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<cons
     frame_view view;
     if (const status s = frame_view::open(deltas[i], view); s != status::ok) return outcome{.code = s};
     const frame_header& next = view.header();
-    if (i == 0) before = next, result = next.base_digest;
+    if (i == 0) {
+      before = next;
+      result = next.base_digest;
+    }
     C stored = codec;
     if (const status s = match_header(next, stored, 0, next.value_count, true, next.value_count); s != status::ok)
       return outcome{.code = s};

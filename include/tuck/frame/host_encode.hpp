@@ -187,10 +187,10 @@ inline outcome encode_values(encode_call& call, bytes frame, const frame_options
   const uint64_t chunk_bytes = uint64_t{header.chunk_values} * value_bytes;
   // max_chunk_bytes may be larger than the values of a chunk, but not larger than 4 * max_chunk_raw_bytes.
   if (call.chunk_bound > 4 * max_chunk_raw_bytes) return outcome{.code = status::size_overflow};
-  const auto raw = static_cast<uint32_t>(std::min(chunk_bytes, call.values.size()));
-  const uint32_t slot = round_up_pow2(std::max(call.chunk_bound, raw), align);
+  const auto raw = static_cast<uint32_t>((std::min)(chunk_bytes, call.values.size()));
+  const uint32_t slot = round_up_pow2((std::max)(call.chunk_bound, raw), align);
   const uint64_t batch =
-      std::clamp<uint64_t>(batch_bytes / std::max(slot, 1u), 1, std::clamp<uint64_t>(at.chunks, 1, batch_chunks));
+      std::clamp<uint64_t>(batch_bytes / (std::max)(slot, 1u), 1, std::clamp<uint64_t>(at.chunks, 1, batch_chunks));
   const unsigned threads = useful_threads(how.threads, at.chunks, batch);
   // A single thread knows each offset in advance. It writes a batch directly into `frame` if the batch fits there in
   // the worst case. If all chunks fit in the worst case, no working memory is needed.
@@ -212,7 +212,7 @@ inline outcome encode_values(encode_call& call, bytes frame, const frame_options
   offset_line line(at.payloads, threads);
   std::atomic<uint64_t> base_digest{0}, result_digest{0};
   in_batches(at.chunks, batch, threads, how.pool, [&](unsigned worker, uint64_t first, uint64_t last) {
-    const bool in_place = alone && frame.size() - std::min(line.end(), frame.size()) >= (last - first) * slot;
+    const bool in_place = alone && frame.size() - (std::min)(line.end(), frame.size()) >= (last - first) * slot;
     std::byte* const begin = in_place ? frame.data() + line.end() : memory.get() + worker * batch * slot;
     std::byte* end = begin;
     std::byte* const mine = scratch == nullptr ? nullptr : scratch.get() + worker * chunk_bytes;

@@ -166,7 +166,7 @@ result gather_statistics(span<const T> values, tensor_statistics* seen, scratch_
   auto* const head = reinterpret_cast<scratch_head*>(scratch.memory().data());
   auto* const partial = reinterpret_cast<tensor_statistics*>(head + 1);
   const uint64_t pieces = ceil_div(values.size(), uint64_t{tile::capacity});
-  const uint32_t every = std::max(options.sample_every, 1u);
+  const uint32_t every = (std::max)(options.sample_every, 1u);
   const uint64_t useful = std::min<uint64_t>(ceil_div(pieces, uint64_t{every}), most_statistics_blocks);
   const detail::statistics_job<T> job{values.data(), values.size(), pieces, every, partial, seen, head};
   return detail::launch(detail::statistics_kernel<T, block_threads>, job, useful, how, stream);

@@ -64,7 +64,7 @@ constexpr double zvc_ratio(double sparsity, unsigned value_bytes) noexcept {
 /// Returns the seconds of a transfer that computation does not hide.
 /// @param size bytes  @param rate bytes per second  @param hidden seconds that computation hides
 constexpr double exposed(double size, double rate, double hidden) noexcept {
-  return std::max(size / rate - hidden, 0.);
+  return (std::max)(size / rate - hidden, 0.);
 }
 
 /// Returns the cost of swapping the tensor raw, in seconds: formula (1).
@@ -191,7 +191,8 @@ class advisor {
 
   /// Reports a measurement of a codec on a tensor, to improve the predictions.
   /// @param sparsity the tensor's share of zeros, in [0, 1]
-  /// @param encode, decode seconds; 0: not measured
+  /// @param encode seconds of encoding; 0: not measured
+  /// @param decode seconds of decoding; 0: not measured
   /// @param ratio raw bytes / encoded bytes; 0: not measured
   void measured(size_t tensor, size_t codec, double sparsity, double encode, double decode, double ratio) {
     const uint64_t size = at(tensors_, tensor, "tensor").profile.bytes;

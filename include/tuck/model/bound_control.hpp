@@ -68,7 +68,8 @@ class bound_controller {
  private:
   // `lowest` applies last, so it wins over a smaller `highest`. NaN becomes `lowest`.
   double limited(double bound) const noexcept {
-    return bound >= options_.lowest ? std::max(std::min(bound, options_.highest), options_.lowest) : options_.lowest;
+    return bound >= options_.lowest ? (std::max)((std::min)(bound, options_.highest), options_.lowest)
+                                    : options_.lowest;
   }
 
   bound_control_options options_;

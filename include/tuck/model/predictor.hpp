@@ -124,11 +124,11 @@ template <size_t N> struct tensor_regression : relative_regression<N> {
   constexpr void add(const typename relative_regression<N>::vector& x, double size, double zeros, double y,
                      double forget) noexcept {
     if (!relative_regression<N>::add(x, y, forget)) return;
-    least_bytes = std::min(least_bytes, size);
-    most_bytes = std::max(most_bytes, size);
-    least_zeros = std::min(least_zeros, zeros);
-    most_zeros = std::max(most_zeros, zeros);
-    least = std::min(least, y);
+    least_bytes = (std::min)(least_bytes, size);
+    most_bytes = (std::max)(most_bytes, size);
+    least_zeros = (std::min)(least_zeros, zeros);
+    most_zeros = (std::max)(most_zeros, zeros);
+    least = (std::min)(least, y);
   }
 
   /// Returns whether a tensor is like the measured ones: at most twice as large or half as small, and its share of

@@ -63,16 +63,16 @@ class predictor_lines {
     expect(name);
   }
 
-  std::string word(std::string_view field) {
+  std::string next_word(std::string_view field) {
     field_ = field;
-    const size_t end = std::min(left_.find(' '), left_.size());
+    const size_t end = (std::min)(left_.find(' '), left_.size());
     std::string found(left_.substr(0, end));
-    left_.remove_prefix(std::min(end + 1, left_.size()));
+    left_.remove_prefix((std::min)(end + 1, left_.size()));
     if (found.empty()) fail("is missing");
     return found;
   }
   void expect(std::string_view name) {
-    if (const std::string found = word(name); found != name) fail("is due, not \"" + found.substr(0, 40) + "\"");
+    if (const std::string found = next_word(name); found != name) fail("is due, not \"" + found.substr(0, 40) + "\"");
   }
   std::string rest() { return std::string(left_); }
   void end() {
@@ -81,8 +81,8 @@ class predictor_lines {
   }
 
   // A finite number that is not below `least`.
-  template <class Number = double> Number number(double least = -std::numeric_limits<double>::max()) {
-    const std::string text = word(std::string(field_));
+  template <class Number = double> Number number(double least = -(std::numeric_limits<double>::max)()) {
+    const std::string text = next_word(std::string(field_));
     Number value{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) fail("\"" + text.substr(0, 40) + "\" is no number");
@@ -142,8 +142,9 @@ inline saved_predictors read_predictors(std::istream& file, const std::string& p
   in.next("codecs");
   for (auto left = in.number<uint64_t>(); left != 0; --left) {
     in.next("codec");
-    saved_predictor one{in.word("name"), in.word("type"), in.word("where"), in.word("pattern"), false, {}};
-    const std::string loss = in.word("lossy or lossless");
+    saved_predictor one{
+        in.next_word("name"), in.next_word("type"), in.next_word("where"), in.next_word("pattern"), false, {}};
+    const std::string loss = in.next_word("lossy or lossless");
     if (loss != "lossy" && loss != "lossless") in.fail("is \"" + loss + "\"");
     one.lossy = loss == "lossy";
     in.end();

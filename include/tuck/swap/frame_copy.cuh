@@ -69,7 +69,7 @@ inline constexpr unsigned frame_copy_blocks = 4;
 /// @param how max_blocks can reduce the number of blocks
 /// @return ok or the error of the launch
 inline result copy_frame(const frame_copy_job& job, const launch_options& how, cudaStream_t stream) noexcept {
-  const unsigned most = how.max_blocks == 0 ? frame_copy_blocks : std::min(how.max_blocks, frame_copy_blocks);
+  const unsigned most = how.max_blocks == 0 ? frame_copy_blocks : (std::min)(how.max_blocks, frame_copy_blocks);
   return detail::launch(frame_copy_kernel<block_threads>, job, most, {.max_blocks = most}, stream);
 }
 

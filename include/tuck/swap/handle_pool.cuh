@@ -81,27 +81,27 @@ class signal_pool {
 
   handle acquire() {
     std::unique_lock lock(spare_->mutex);
-    if (spare_->signals.empty()) make_one();
-    std::unique_ptr<signal> one = std::move(spare_->signals.back());
-    spare_->signals.pop_back();
+    if (spare_->unused.empty()) make_one();
+    std::unique_ptr<signal> one = std::move(spare_->unused.back());
+    spare_->unused.pop_back();
     lock.unlock();
     return handle(one.release(), [spare = spare_](signal* s) {
       const std::lock_guard returning(spare->mutex);
-      spare->signals.emplace_back(s);
+      spare->unused.emplace_back(s);
     });
   }
 
  private:
   struct shelf {
     std::mutex mutex;
-    std::vector<std::unique_ptr<signal>> signals;  // with capacity for all, so that returning one never allocates
+    std::vector<std::unique_ptr<signal>> unused;  // with capacity for all, so that returning one never allocates
   };
 
   void make_one() {
     if (made_ != 0 && made_ % slab_reports == 0) add_slab();
     const size_t i = made_ % slab_reports;
-    spare_->signals.reserve(std::bit_ceil(made_ + 1));
-    spare_->signals.emplace_back(new signal{{}, {slab_, slab_.get() + i}, device_ + i});
+    spare_->unused.reserve(std::bit_ceil(made_ + 1));
+    spare_->unused.emplace_back(new signal{{}, {slab_, slab_.get() + i}, device_ + i});
     ++made_;
   }
   void add_slab() {

@@ -143,7 +143,7 @@ class pinned_pool {
   pool_statistics statistics() const {
     const uint64_t tail = open_ == nullptr ? 0 : open_->left();
     const uint64_t free = capacity_ - held_ - reserved_;
-    return {capacity_, held_, peak_, reserved_, free - std::max(free_.largest(), tail)};
+    return {capacity_, held_, peak_, reserved_, free - (std::max)(free_.largest(), tail)};
   }
 
  private:
@@ -162,7 +162,7 @@ class pinned_pool {
   }
   void hold(uint64_t size) noexcept {
     held_ += size;
-    peak_ = std::max(peak_, held_);
+    peak_ = (std::max)(peak_, held_);
   }
   void close() noexcept {
     open_->closed = true;

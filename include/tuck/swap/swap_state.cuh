@@ -4,7 +4,7 @@
 //          guarantees that each frame sees the fill level that the previous frame has left.
 //   in_    Copies tensors from the pool to device memory. Frames are decoded on the streams of their consumers.
 //
-// Only drain, on_full::block and failing calls wait for the device. A failing call waits for the work that it has
+// Only drain, on_full::block, failing calls, and `in` without device memory wait for the device. A failing call waits for the work that it has
 // started, so that an error leaves everything unchanged. `reap` queries events, in order, to find out what the device
 // has finished. Most calls start with it. One lock guards everything. CUDA calls under the lock are asynchronous.
 // Internal functions throw errors. `guarded` converts them to results at the end of each public call.
@@ -103,8 +103,12 @@ class swap_state final : public swap_backend {
     } else if (!t->is_frame && !prefetched) {
       copy_raw(*t, destination, consumer);
     } else {
-      // On `in_`, a tensor that is not yet in the pool would delay others. So the consumer's stream fetches it.
-      if (!prefetched) fetch(t, t->at == offloaded_tensor::state::under_way ? consumer : in_);
+      if (!prefetched)
+        if (const result r = fetch_to_restore(t, consumer, now.lock); !r) {
+          if (!is_out_of_memory(r)) return r;
+          restore_from_pool(*t, destination, consumer);
+          return {};
+        }
       const result r = guarded([&] { restore(*t, destination, consumer); });
       if (!r && !prefetched) t->fetched = {};
       return r;
@@ -203,6 +207,9 @@ class swap_state final : public swap_backend {
   uint64_t* used() const noexcept { return reinterpret_cast<uint64_t*>(counters_.all().data()); }
   scratch_head* copy_head() const noexcept {
     return reinterpret_cast<scratch_head*>(counters_.all().data() + scratch_head_bytes);
+  }
+  scratch_span decode_scratch() const noexcept {
+    return scratch_span(counters_.all().subspan(2 * scratch_head_bytes, scratch_head_bytes));
   }
   void note(status failure) noexcept {
     if (failure_ == status::ok) failure_ = failure;
@@ -360,6 +367,44 @@ class swap_state final : public swap_backend {
     t->fetched = std::move(to);
   }
 
+  // Fetches a tensor that `consumer` restores. If the resource has no memory for the largest possible frame, waits until
+  // the frame is in the pool, and asks for its size. Releases the lock while it waits.
+  result fetch_to_restore(const tensor& t, cudaStream_t consumer, std::unique_lock<std::mutex>& lock) {
+    // On `in_`, a tensor that is not yet in the pool would delay others. So the consumer's stream fetches it.
+    const bool known = t->at != offloaded_tensor::state::under_way;
+    const result r = guarded([&] { fetch(t, known ? in_ : consumer); });
+    if (known || !is_out_of_memory(r)) return r;
+    {
+      const signal_pool::handle arrived = t->arrived;
+      lock.unlock();
+      const cudaError_t e = cudaEventSynchronize(*arrived);
+      lock.lock();
+      require(e);
+    }
+    reap();
+    if (t->at == offloaded_tensor::state::lost) return {t->written.code};
+    return t->fetched ? result{} : guarded([&] { fetch(t, in_); });  // another thread may have fetched it
+  }
+  // Whether a resource threw. CUDA keeps the error of an allocation, which is none of the caller's.
+  static bool is_out_of_memory(const result& r) noexcept {
+    const bool of_cuda = r.code == status::cuda_error && r.cuda == cudaErrorMemoryAllocation;
+    if (of_cuda && cudaPeekAtLastError() == cudaErrorMemoryAllocation) static_cast<void>(cudaGetLastError());
+    return of_cuda || r.code == status::out_of_memory;
+  }
+
+  // Decodes a frame where it is in the pool, without device memory of its own. All such decodes share a scratch, so that
+  // each waits for the one before it.
+  void restore_from_pool(offloaded_tensor& t, bytes destination, cudaStream_t consumer) {
+    const operation op{.done = signals_.acquire(), .storage = t.storage, .decodes = true};
+    op.done->report->frame = {.code = status::not_ready};
+    tracked(op, consumer, [&] {
+      require(cudaStreamWaitEvent(consumer, decoded_from_pool_, 0));
+      const bytes frame = pool_.device(t.storage->range).subspan(0, t.written.bytes);
+      require(t.decode(frame, destination, decode_scratch(), &op.done->on_device->frame, consumer));
+      require(cudaEventRecord(decoded_from_pool_, consumer));
+    });
+  }
+
   // Decodes or copies fetched bytes to the destination, and frees them.
   void restore(offloaded_tensor& t, bytes destination, cudaStream_t consumer) {
     fetched_bytes& from = t.fetched;
@@ -396,9 +441,10 @@ class swap_state final : public swap_backend {
   resource_ref resource_;
   owned_stream out_, in_;
   pinned_pool pool_;
-  event producer_done_;  // orders out_ after a producer; reused by each call
+  event producer_done_;      // orders out_ after a producer; reused by each call
+  event decoded_from_pool_;  // the last use of the scratch of decodes from the pool
   signal_pool signals_;
-  device_buffer<resource_ref> counters_;  // fill level of the run, and scratch of frame copies
+  device_buffer<resource_ref> counters_;  // fill level of the run, scratch of frame copies, scratch of decodes
   device_buffer<resource_ref> scratch_;   // for encodes
 
   std::mutex mutex_;

@@ -9,12 +9,14 @@
 //   swap.prefetch(handle);                                  // starts the copy to the device early
 //   swap.in(handle, destination, stream);                   // later work on `stream` sees the values
 //
-// out, in and prefetch are asynchronous and allocate device memory from the resource in stream order. They wait only in
-// these cases:
+// out, in and prefetch are asynchronous and allocate device memory from the resource in stream order (docs/guide.md
+// says how much). They wait only in these cases:
 //   * on_full::block: out waits for capacity in the pool, and polls every 200 us.
 //   * A call that fails waits for the work that it has started.
 //   * swap_path::cpu: if the pool has no other space for the frame, a CPU thread copies it over the raw values in
 //     the pool. in and prefetch wait during this copy. They do not wait for the encoding.
+//   * in: if the resource has no memory for the largest possible frame of a tensor whose size is not known yet, the call
+//     waits until the frame is in the pool.
 //   * If more than 1024 operations are in progress, the call allocates another 32 KiB of pinned memory, and CUDA may
 //     wait for the device.
 //   * CUDA loads a kernel when it is first launched, and may wait for the device then (CUDA_MODULE_LOADING=EAGER loads
@@ -199,8 +201,10 @@ class swap_stream {
 
   /// Restores the values into `destination`, in stream order on `consumer`. The tensor stays offloaded and can be
   /// restored any number of times. Asynchronous; not capturable. poll and drain report a damaged frame.
+  /// If the resource has no memory for the frame, the kernel decodes from the pool, over the link. Such decodes run one
+  /// after the other.
   /// Errors: empty_handle; foreign_handle; null_pointer; wrong_size; misaligned; not_swappable if `consumer` is
-  /// capturing; out_of_memory if the resource throws; the error of the encode if the tensor is lost.
+  /// capturing; out_of_memory if the host has none; the error of the encode if the tensor is lost.
   /// @param destination device memory of exactly the size of the values, aligned to the codec's element size, or of any
   ///                    alignment if no codec was used (swap_path::raw)
   result in(const swap_handle& handle, bytes destination, stream_handle consumer) noexcept {

@@ -246,12 +246,12 @@ class block_groups {
 #pragma unroll
       for (uint32_t i = 0; i < in_quad; ++i) x[i] = integer(own, i);
       if (!Unsigned) e.non_zeros >>= in_quad;
-      detail::unrolled<in_quad>([&]<int I>() {
-        e.lowest = least(e.lowest, x[I]);
-        e.highest = most(e.highest, x[I]);
+      detail::unrolled<in_quad>([&]<int Index>() {
+        e.lowest = least(e.lowest, x[Index]);
+        e.highest = most(e.highest, x[Index]);
         if constexpr (!Unsigned)
           e.non_zeros =
-              device::or_if_differ<1u << (group - in_quad + I)>(e.non_zeros, static_cast<word>(x[I]), word{0});
+              device::or_if_differ<1u << (group - in_quad + Index)>(e.non_zeros, static_cast<word>(x[Index]), word{0});
       });
       if (differences) {
 #pragma unroll

@@ -27,6 +27,7 @@ class block_group_reader {
   static constexpr uint32_t each = ceil_div(most_groups, uint32_t{Threads});  // groups of a thread
   static constexpr uint32_t in_lane = tile::lane_values;                      // integers per 16 bytes of output
   static_assert(!Unsigned || Bytes == 1);
+  template <uint32_t N> using word_array = word[N];
 
   // How to read the integers of a group. For unsigned bytes without not_all, base and field() are repeated four times
   // in a word.
@@ -107,7 +108,7 @@ class block_group_reader {
   }
 
   // Packs integers into 16 bytes.
-  template <uint32_t N> __device__ static device::vec128 as_row(const word (&x)[N]) {
+  template <uint32_t N> __device__ static device::vec128 as_row(const word_array<N>& x) {
     device::vec128 row{};
 #pragma unroll
     for (uint32_t i = 0; i < N; ++i) {
@@ -306,7 +307,7 @@ class block_group_reader {
 
   // Reads integers of at most 8 bits, four at once.
   template <bool SomeAbsent>
-  __device__ void unpack_small(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) const {
+  __device__ void unpack_small(word_array<in_lane>& x, const uint32_t* payload, const entry& e, uint32_t column) const {
     const uint32_t width = e.width_and_flags & 255, fields = (0x01010101u << width) - 0x01010101u,
                    present = e.present(column);
     const uint32_t first = e.bit + (SomeAbsent ? popcount(e.present() & low_mask(column)) : column) * width;
@@ -342,7 +343,7 @@ class block_group_reader {
   }
   // Reads integers of any width.
   template <uint32_t Together, bool SomeAbsent>
-  __device__ void unpack_large(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) const {
+  __device__ void unpack_large(word_array<in_lane>& x, const uint32_t* payload, const entry& e, uint32_t column) const {
     const uint32_t width = e.width_and_flags & 255, present = e.present(column);
     const uint32_t bit = e.bit + (SomeAbsent ? popcount(e.present() & low_mask(column)) : column) * width;
     if constexpr (Bytes == 8) {
@@ -355,11 +356,11 @@ class block_group_reader {
         constexpr uint32_t i = Window * Together;
         const uint32_t before = SomeAbsent ? popcount(present & low_mask(i)) : i;
         uint32_t bits = device::shared_window(payload, bit + before * width);
-        detail::unrolled<Together>([&]<int I>() {
+        detail::unrolled<Together>([&]<int Index>() {
           if constexpr (SomeAbsent) {
-            x[i + I] = device::unpack_if<1u << (i + I)>(present, bits, field, width, e.base, zero_);
+            x[i + Index] = device::unpack_if<1u << (i + Index)>(present, bits, field, width, e.base, zero_);
           } else {
-            x[i + I] = (bits & field) + e.base;
+            x[i + Index] = (bits & field) + e.base;
             bits >>= width;
           }
         });
@@ -369,7 +370,7 @@ class block_group_reader {
 
   // Sums up the differences of a difference group over the lanes that share it. The first integer, in zigzag form, has
   // been added to each difference, and takes the place of the missing first difference. The whole warp calls it.
-  __device__ static void sum_differences(word (&x)[in_lane], word first, bool is_difference) {
+  __device__ static void sum_differences(word_array<in_lane>& x, word first, bool is_difference) {
     constexpr uint32_t lanes = group / in_lane;
     word sums[in_lane], sum = 0;
 #pragma unroll

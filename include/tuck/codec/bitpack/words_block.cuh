@@ -101,18 +101,18 @@ __device__ group_extremes<int32_t> find_extremes(const device::vec128* own, bool
   unrolled<Words / 4>([&]<int Q>() {
     const device::vec128 x = own[Q];
     uint32_t eight = 0;
-    unrolled<4>([&]<int I>() {
-      lowest = device::least_pair(lowest, x.w[I]);
-      highest = device::most_pair(highest, x.w[I]);
-      eight = device::dot4<0x00020001u << 2 * I>(device::non_zero_pair(x.w[I]), eight);
+    unrolled<4>([&]<int Index>() {
+      lowest = device::least_pair(lowest, x.w[Index]);
+      highest = device::most_pair(highest, x.w[Index]);
+      eight = device::dot4<0x00020001u << 2 * Index>(device::non_zero_pair(x.w[Index]), eight);
     });
     non_zeros |= eight << 8 * Q;
     if (differences) {
-      unrolled<4>([&]<int I>() {
-        const uint32_t fall = fall_of_pair(x.w[I], before);
+      unrolled<4>([&]<int Index>() {
+        const uint32_t fall = fall_of_pair(x.w[Index], before);
         least_fall = device::least_pair(least_fall, fall);
         most_fall = device::most_pair(most_fall, fall);
-        before = x.w[I];
+        before = x.w[Index];
       });
     }
   });

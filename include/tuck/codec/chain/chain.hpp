@@ -49,8 +49,8 @@ template <class... Stages> inline constexpr bool is_chain<chain<Stages...>> = tr
 // is followed by its residual values.
 template <class Chain> class host_chain {
   static constexpr int last = Chain::size - 1;
-  template <int I> using stage = typename Chain::template stage_type<I>;
-  template <int I> using value = typename stage<I>::value_type;
+  template <int Index> using stage = typename Chain::template stage_type<Index>;
+  template <int Index> using value = typename stage<Index>::value_type;
 
   static constexpr uint32_t max_raw = max_chunk_raw_bytes;
   static constexpr uint32_t growth = Chain::growth;
@@ -122,52 +122,53 @@ template <class Chain> class host_chain {
   // Returns the values of a row, after `sides` bytes of side streams.
   static std::byte* values_in(std::byte* row, uint32_t sides) noexcept { return row + round_up_pow2(sides, 4); }
   // Returns the values that reach stage I.
-  template <int I> span<value<I>> values() noexcept {
-    return {reinterpret_cast<value<I>*>(values_in(row_, flow_.sides_before(I))), flow_.values[I]};
+  template <int Index> span<value<Index>> values() noexcept {
+    return {reinterpret_cast<value<Index>*>(values_in(row_, flow_.sides_before(Index))), flow_.values[Index]};
   }
-  template <int I> const stage<I>& at() const noexcept { return codec_.template stage<I>(); }
+  template <int Index> const stage<Index>& at() const noexcept { return codec_.template stage<Index>(); }
 
   // Applies stage I and the following ones, except the last.
-  template <int I> void prepare() noexcept {
-    if constexpr (I < last) {
+  template <int Index> void prepare() noexcept {
+    if constexpr (Index < last) {
       split_record record = split_record::none();
-      if constexpr (splitter<stage<I>>) {
-        record = split<I>();
+      if constexpr (splitter<stage<Index>>) {
+        record = split<Index>();
       } else {
-        const span<value<I + 1>> results(reinterpret_cast<value<I + 1>*>(other_), flow_.values[I]);
-        if constexpr (multiform_transform<stage<I>>) {
-          record = split_record::none(at<I>().choose_form(values<I>()));
-          at<I>().apply(values<I>(), results, record.form());
+        const span<value<Index + 1>> results(reinterpret_cast<value<Index + 1>*>(other_), flow_.values[Index]);
+        if constexpr (multiform_transform<stage<Index>>) {
+          record = split_record::none(at<Index>().choose_form(values<Index>()));
+          at<Index>().apply(values<Index>(), results, record.form());
         } else {
-          at<I>().apply(values<I>(), results);
+          at<Index>().apply(values<Index>(), results);
         }
-        std::memcpy(values<I>().data(), other_, flow_.bytes(I));
+        std::memcpy(values<Index>().data(), other_, flow_.bytes(Index));
       }
-      flow_.step(I, record);
-      prepare<I + 1>();
+      flow_.step(Index, record);
+      prepare<Index + 1>();
     }
   }
 
-  template <int I> split_record split() noexcept {
-    const uint32_t count = flow_.values[I], raw = flow_.bytes(I);
+  template <int Index> split_record split() noexcept {
+    const uint32_t count = flow_.values[Index], raw = flow_.bytes(Index);
     if (count == 0) return split_record::none();
     // The codecs of the library fit in `other_`.
-    const uint32_t wanted = at<I>().max_chunk_bytes(count);
+    const uint32_t wanted = at<Index>().max_chunk_bytes(count);
     const std::unique_ptr<std::byte[]> heap(wanted > sizeof other_ ? new (std::nothrow) std::byte[wanted] : nullptr);
     if (wanted > sizeof other_ && heap == nullptr) return split_record::none();
     std::byte* const encoded = heap != nullptr ? heap.get() : other_;
     uint32_t form = 0, signs = 0;  // the latter: bytes, behind the encoded chunk
-    if constexpr (I == 0 && Chain::signs_zeros)
+    if constexpr (Index == 0 && Chain::signs_zeros)
       if (codec_.drops_negative_zeros()) form = drop_negative_zeros(other_ + max_raw, signs);
-    const uint32_t used = encode_chunk_in(memory_, at<I>(), span<const value<I>>(values<I>()), bytes(encoded, wanted));
+    const uint32_t used =
+        encode_chunk_in(memory_, at<Index>(), span<const value<Index>>(values<Index>()), bytes(encoded, wanted));
     if (used == incompressible) return split_record::none();
-    const uint32_t side = stage<I>::side_bytes({encoded, used}, count), residual_bytes = used - side;
-    if (!split_record::allows(raw, stage<I>::max_growth, residual_bytes, signs + side, Chain::width))
+    const uint32_t side = stage<Index>::side_bytes({encoded, used}, count), residual_bytes = used - side;
+    if (!split_record::allows(raw, stage<Index>::max_growth, residual_bytes, signs + side, Chain::width))
       return split_record::none();
-    const uint32_t before = flow_.sides_before(I);
+    const uint32_t before = flow_.sides_before(Index);
     std::byte* const to = values_in(row_, before + signs + side) - side;
     std::memmove(to - signs - before, values_in(row_, before) - before, before);
-    if constexpr (I == 0 && Chain::signs_zeros) std::memcpy(to - signs, other_ + max_raw, signs);
+    if constexpr (Index == 0 && Chain::signs_zeros) std::memcpy(to - signs, other_ + max_raw, signs);
     std::memcpy(to, encoded, used);
     return split_record::make(residual_bytes / Chain::width, signs + side).with_form(form);
   }
@@ -272,33 +273,33 @@ template <class Chain> class host_chain {
   }
 
   // Restores the values of the chunk from a row of those that reach stage I + 1.
-  template <int I> status undo(std::byte* row, std::byte* other, span<value<0>> restored) noexcept {
-    const uint32_t before = flow_.sides_before(I), side = flow_.side(I);
+  template <int Index> status undo(std::byte* row, std::byte* other, span<value<0>> restored) noexcept {
+    const uint32_t before = flow_.sides_before(Index), side = flow_.side(Index);
     const std::byte* const from = values_in(row, before + side);
-    std::byte* const to = I == 0 ? as_writable_bytes(restored).data() : values_in(other, before);
-    const span<value<I>> target(reinterpret_cast<value<I>*>(to), flow_.values[I]);
-    if constexpr (!splitter<stage<I>>) {
-      const span<const value<I + 1>> stored(reinterpret_cast<const value<I + 1>*>(from), target.size());
-      if constexpr (multiform_transform<stage<I>>)
-        at<I>().invert(stored, target, flow_.records[I].form());
+    std::byte* const to = Index == 0 ? as_writable_bytes(restored).data() : values_in(other, before);
+    const span<value<Index>> target(reinterpret_cast<value<Index>*>(to), flow_.values[Index]);
+    if constexpr (!splitter<stage<Index>>) {
+      const span<const value<Index + 1>> stored(reinterpret_cast<const value<Index + 1>*>(from), target.size());
+      if constexpr (multiform_transform<stage<Index>>)
+        at<Index>().invert(stored, target, flow_.records[Index].form());
       else
-        at<I>().invert(stored, target);
-    } else if (flow_.records[I].skipped()) {
-      if constexpr (I > 0) return undo<I - 1>(row, other, restored);
+        at<Index>().invert(stored, target);
+    } else if (flow_.records[Index].skipped()) {
+      if constexpr (Index > 0) return undo<Index - 1>(row, other, restored);
       std::memcpy(to, from, target.size_bytes());
     } else {
-      const uint32_t signs = I == 0 ? flow_.sign_bytes() : 0;
-      const const_bytes encoded(from - side + signs, side - signs + flow_.bytes(I + 1));
-      if (const status s = decode_chunk_in(memory_, at<I>(), encoded, target); s != status::ok) return s;
-      if (stage<I>::side_bytes(encoded, flow_.values[I]) != side - signs) return status::bad_payload;
-      if constexpr (I == 0 && Chain::signs_zeros)
+      const uint32_t signs = Index == 0 ? flow_.sign_bytes() : 0;
+      const const_bytes encoded(from - side + signs, side - signs + flow_.bytes(Index + 1));
+      if (const status s = decode_chunk_in(memory_, at<Index>(), encoded, target); s != status::ok) return s;
+      if (stage<Index>::side_bytes(encoded, flow_.values[Index]) != side - signs) return status::bad_payload;
+      if constexpr (Index == 0 && Chain::signs_zeros)
         if (const uint32_t form = flow_.records[0].form();
             form != 0 && !restore_signs(form, from - side, flow_.values[0] - flow_.values[1], encoded.data(), target))
           return status::bad_payload;
     }
-    if constexpr (I > 0) {
+    if constexpr (Index > 0) {
       std::memcpy(to - before, from - side - before, before);
-      return undo<I - 1>(other, row, restored);
+      return undo<Index - 1>(other, row, restored);
     }
     return status::ok;
   }
@@ -335,7 +336,7 @@ template <class... Stages> struct chain {
 
  public:
   /// Type of stage I.
-  template <int I> using stage_type = decltype(detail::stage_in<I>(std::declval<const stage_row&>()));
+  template <int Index> using stage_type = decltype(detail::stage_in<Index>(std::declval<const stage_row&>()));
   /// Type of the first stage.
   using first_stage = stage_type<0>;
   /// Type of the last stage.
@@ -378,7 +379,7 @@ template <class... Stages> struct chain {
   }
 
   /// Returns stage I.
-  template <int I> TUCK_HD constexpr const stage_type<I>& stage() const noexcept { return at<I>(row_); }
+  template <int Index> TUCK_HD constexpr const stage_type<Index>& stage() const noexcept { return at<Index>(row_); }
 
   TUCK_HD constexpr stage_list stages() const noexcept { return list(indices{}); }
   TUCK_HD static constexpr status from_stages(const stage_list& stored, chain& parsed) noexcept {
@@ -450,27 +451,30 @@ template <class... Stages> struct chain {
   }
 
  private:
-  template <int I, class S> TUCK_HD static constexpr S& at(detail::stage_at<I, S>& x) noexcept { return x.stage; }
-  template <int I, class S> TUCK_HD static constexpr const S& at(const detail::stage_at<I, S>& x) noexcept {
+  template <int Index, class S> TUCK_HD static constexpr S& at(detail::stage_at<Index, S>& x) noexcept {
+    return x.stage;
+  }
+  template <int Index, class S> TUCK_HD static constexpr const S& at(const detail::stage_at<Index, S>& x) noexcept {
     return x.stage;
   }
   // A codec that has several stages itself cannot be a stage of a chain. The list is then empty, and plan_header
   // rejects it.
-  template <int... I> TUCK_HD constexpr stage_list list(std::integer_sequence<int, I...>) const noexcept {
-    const stage_list lists[] = {stage<I>().stages()...};
-    return ((lists[I].at[0].id != codec_id::none && lists[I].at[1] == tuck::stage{}) && ...)
-               ? stage_list{{lists[I].at[0]...}}
+  template <int... Index> TUCK_HD constexpr stage_list list(std::integer_sequence<int, Index...>) const noexcept {
+    const stage_list lists[] = {stage<Index>().stages()...};
+    return ((lists[Index].at[0].id != codec_id::none && lists[Index].at[1] == tuck::stage{}) && ...)
+               ? stage_list{{lists[Index].at[0]...}}
                : stage_list{};
   }
   // Compares the ids first: frames of other codecs give codec_mismatch, invalid frames of this codec another status.
-  template <int... I>
+  template <int... Index>
   TUCK_HD static constexpr status parse(const stage_list& stored, chain& parsed,
-                                        std::integer_sequence<int, I...>) noexcept {
+                                        std::integer_sequence<int, Index...>) noexcept {
     for (int i = size; i < max_stages; ++i)
       if (stored.at[i] != tuck::stage{}) return status::codec_mismatch;
-    if (((stored.at[I].id != parsed.template stage<I>().stages().at[0].id) || ...)) return status::codec_mismatch;
+    if (((stored.at[Index].id != parsed.template stage<Index>().stages().at[0].id) || ...))
+      return status::codec_mismatch;
     status s = status::ok;
-    static_cast<void>((((s = Stages::from_stages({{stored.at[I]}}, at<I>(parsed.row_))) == status::ok) && ...));
+    static_cast<void>((((s = Stages::from_stages({{stored.at[Index]}}, at<Index>(parsed.row_))) == status::ok) && ...));
     return s;
   }
 

@@ -56,10 +56,11 @@ template <class Chain> struct row_plan {
   }
 };
 
-// Returns the size of the largest of the types Of<I>.
-template <template <int> class Of, int... I> TUCK_HD constexpr size_t largest_of(std::integer_sequence<int, I...>) {
+// Returns the size of the largest of the types Of<Index>.
+template <template <int> class Of, int... Index>
+TUCK_HD constexpr size_t largest_of(std::integer_sequence<int, Index...>) {
   size_t most = 0;
-  ((most = sizeof(Of<I>) > most ? sizeof(Of<I>) : most), ...);
+  ((most = sizeof(Of<Index>) > most ? sizeof(Of<Index>) : most), ...);
   return most;
 }
 
@@ -67,10 +68,10 @@ template <template <int> class Of, int... I> TUCK_HD constexpr size_t largest_of
 template <class Chain, int Threads, bool Decodes> class chain_preparer {
   using plan = row_plan<Chain>;
   static constexpr int last = Chain::size - 1;
-  template <int I> using stage = typename Chain::template stage_type<I>;
-  template <int I> using tile = block_tile<typename stage<I>::value_type, Threads>;
+  template <int Index> using stage = typename Chain::template stage_type<Index>;
+  template <int Index> using tile = block_tile<typename stage<Index>::value_type, Threads>;
 
-  template <int I> using storage = stage_storage<stage<I>, Threads, Decodes>;
+  template <int Index> using storage = stage_storage<stage<Index>, Threads, Decodes>;
   using zeros = block_zeros<typename stage<0>::value_type, Threads>;
 
  public:
@@ -104,40 +105,42 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   }
 
  private:
-  template <int I> __device__ auto& storage_of() { return reinterpret_cast<storage<I>&>(stages_).of_stage; }
-  template <int I> __device__ auto transform_of() { return block_transform<stage<I>, Threads>(storage_of<I>()); }
+  template <int Index> __device__ auto& storage_of() { return reinterpret_cast<storage<Index>&>(stages_).of_stage; }
+  template <int Index> __device__ auto transform_of() {
+    return block_transform<stage<Index>, Threads>(storage_of<Index>());
+  }
 
-  template <int I> __device__ void apply_from(const Chain& codec) {
-    if constexpr (I < last) {
-      if constexpr (splitter<stage<I>>) {
-        tile<I> values;
-        load_from_row(values, flow_.values[I], row_);
-        split<I>(codec, values);
+  template <int Index> __device__ void apply_from(const Chain& codec) {
+    if constexpr (Index < last) {
+      if constexpr (splitter<stage<Index>>) {
+        tile<Index> values;
+        load_from_row(values, flow_.values[Index], row_);
+        split<Index>(codec, values);
       } else {
-        transform_row<I>(codec);
+        transform_row<Index>(codec);
       }
-      apply_from<I + 1>(codec);
+      apply_from<Index + 1>(codec);
     }
   }
 
-  template <int I> __device__ void transform_row(const Chain& codec) {
+  template <int Index> __device__ void transform_row(const Chain& codec) {
     uint32_t form = 0;
-    if constexpr (multiform_transform<stage<I>>)
-      form = transform_of<I>().choose_and_apply(codec.template stage<I>(), row_, flow_.values[I]);
+    if constexpr (multiform_transform<stage<Index>>)
+      form = transform_of<Index>().choose_and_apply(codec.template stage<Index>(), row_, flow_.values[Index]);
     else
-      transform_of<I>().apply(codec.template stage<I>(), row_, flow_.values[I]);
-    if (threadIdx.x == 0) flow_.step(I, split_record::none(form));
+      transform_of<Index>().apply(codec.template stage<Index>(), row_, flow_.values[Index]);
+    if (threadIdx.x == 0) flow_.step(Index, split_record::none(form));
     device::sync_block();
   }
 
   // Leaves the residual values in the row and the side stream at its end. If the stage is skipped, leaves the values.
-  template <int I> __device__ void split(const Chain& codec, tile<I>& values) {
+  template <int Index> __device__ void split(const Chain& codec, tile<Index>& values) {
     const uint32_t raw = values.count * Chain::width;
-    block_codec<stage<I>, Threads> coder(storage_of<I>().codec);
-    uint32_t used = raw == 0 ? incompressible : coder.measure(codec.template stage<I>(), values);
-    std::byte* const encoded = storage_of<I>().chunk(coder);
+    block_codec<stage<Index>, Threads> coder(storage_of<Index>().codec);
+    uint32_t used = raw == 0 ? incompressible : coder.measure(codec.template stage<Index>(), values);
+    std::byte* const encoded = storage_of<Index>().chunk(coder);
     uint32_t form = 0;
-    if constexpr (I == 0 && Chain::signs_zeros) {
+    if constexpr (Index == 0 && Chain::signs_zeros) {
       if (device::sync_block_or(codec.drops_negative_zeros() && zeros::may_have(values))) {
         auto& temp = reinterpret_cast<typename zeros::TempStorage&>(*encoded);
         form = zeros::drop_negative_zeros(temp, coder, values, row_ + plan::bytes - 16 - 4 * mask_words(values.count),
@@ -149,65 +152,66 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
     const uint32_t side = used == incompressible ? 0 : coder.side_bytes(values.count);
     const uint32_t signs = zero_forms::sign_bytes(form, values.count - (used - side) / Chain::width);
     const bool splits = used != incompressible &&
-                        split_record::allows(raw, stage<I>::max_growth, used - side, signs + side, Chain::width);
-    if (splits) coder.write(codec.template stage<I>(), values, encoded);
+                        split_record::allows(raw, stage<Index>::max_growth, used - side, signs + side, Chain::width);
+    if (splits) coder.write(codec.template stage<Index>(), values, encoded);
     if (threadIdx.x == 0)
-      flow_.step(I, splits ? split_record::make((used - side) / Chain::width, signs + side).with_form(form)
-                           : split_record::none());
+      flow_.step(Index, splits ? split_record::make((used - side) / Chain::width, signs + side).with_form(form)
+                               : split_record::none());
     device::sync_block();
     if (splits) {
       copy_in_shared<Threads>(row_, encoded, side, used - side);
-      copy_in_shared<Threads>(row_ + plan::side_begin(flow_, I) + signs, encoded, 0, side);
+      copy_in_shared<Threads>(row_ + plan::side_begin(flow_, Index) + signs, encoded, 0, side);
     } else {
       store_to_row(values, raw, row_);
     }
     device::sync_block();
     // Padding, which nobody reads before the next barrier.
     if (splits && threadIdx.x < (0 - side) % 4)
-      row_[plan::side_begin(flow_, I) + signs + side + threadIdx.x] = std::byte{};
+      row_[plan::side_begin(flow_, Index) + signs + side + threadIdx.x] = std::byte{};
   }
 
-  template <int I, class Sink> __device__ status undo_from(const Chain& codec, std::byte* buffer, Sink& sink) {
-    if constexpr (splitter<stage<I>>) {
-      if (!flow_.records[I].skipped()) {
-        if constexpr (I == 0) {
+  template <int Index, class Sink> __device__ status undo_from(const Chain& codec, std::byte* buffer, Sink& sink) {
+    if constexpr (splitter<stage<Index>>) {
+      if (!flow_.records[Index].skipped()) {
+        if constexpr (Index == 0) {
           return join<0>(codec, row_, sink);
         } else {
-          row_sink<typename stage<I>::value_type> to_row{row_};
-          copy_in_shared<Threads>(buffer + 16, row_, 0, flow_.bytes(I + 1));
+          row_sink<typename stage<Index>::value_type> to_row{row_};
+          copy_in_shared<Threads>(buffer + 16, row_, 0, flow_.bytes(Index + 1));
           device::sync_block();
-          const status s = join<I>(codec, buffer + 16, to_row);
+          const status s = join<Index>(codec, buffer + 16, to_row);
           device::sync_block();
           if (s != status::ok) return s;
         }
       }
     } else {
-      if constexpr (multiform_transform<stage<I>>)
-        transform_of<I>().invert(codec.template stage<I>(), row_, flow_.values[I], flow_.records[I].form());
+      if constexpr (multiform_transform<stage<Index>>)
+        transform_of<Index>().invert(codec.template stage<Index>(), row_, flow_.values[Index],
+                                     flow_.records[Index].form());
       else
-        transform_of<I>().invert(codec.template stage<I>(), row_, flow_.values[I]);
+        transform_of<Index>().invert(codec.template stage<Index>(), row_, flow_.values[Index]);
       device::sync_block();
     }
-    if constexpr (I > 0) return undo_from<I - 1>(codec, buffer, sink);
+    if constexpr (Index > 0) return undo_from<Index - 1>(codec, buffer, sink);
     emit_row<tile<0>>(flow_.values[0], row_, sink);
     return status::ok;
   }
 
   // `values`: the residual values, which may be overwritten up to 16 bytes before and after them.
-  template <int I, class Sink> __device__ status join(const Chain& codec, std::byte* values, Sink& sink) {
-    block_decoder<stage<I>, Threads> decoder(storage_of<I>());
-    std::byte* const side = row_ + plan::side_begin(flow_, I);
-    if constexpr (I == 0 && Chain::signs_zeros) {
+  template <int Index, class Sink> __device__ status join(const Chain& codec, std::byte* values, Sink& sink) {
+    block_decoder<stage<Index>, Threads> decoder(storage_of<Index>());
+    std::byte* const side = row_ + plan::side_begin(flow_, Index);
+    if constexpr (Index == 0 && Chain::signs_zeros) {
       const signs_of_zeros signs{flow_.records[0].form(), reinterpret_cast<const uint32_t*>(side),
                                  flow_.values[0] - flow_.values[1]};
       const uint32_t before = flow_.sign_bytes();
       if (before != 0 && signs.zeros % 32 != 0 && signs.words[signs.zeros / 32] >> signs.zeros % 32 != 0)
         return status::bad_payload;
-      return decoder.read_parts(codec.template stage<I>(), side + before, flow_.side(I) - before, values,
-                                flow_.bytes(I + 1), flow_.values[I], sink, signs);
+      return decoder.read_parts(codec.template stage<Index>(), side + before, flow_.side(Index) - before, values,
+                                flow_.bytes(Index + 1), flow_.values[Index], sink, signs);
     } else {
-      return decoder.read_parts(codec.template stage<I>(), side, flow_.side(I), values, flow_.bytes(I + 1),
-                                flow_.values[I], sink);
+      return decoder.read_parts(codec.template stage<Index>(), side, flow_.side(Index), values, flow_.bytes(Index + 1),
+                                flow_.values[Index], sink);
     }
   }
 

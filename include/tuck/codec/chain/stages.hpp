@@ -13,14 +13,14 @@ template <element T> struct zvc;
 
 namespace detail {
 
-// Stage I of a chain. (std::tuple is not trivially copyable.)
-template <int I, class S> struct stage_at {
+// Stage Index of a chain. (std::tuple is not trivially copyable.)
+template <int Index, class S> struct stage_at {
   S stage;
 };
 template <class Indices, class... Stages> struct stage_row;
-template <int... I, class... Stages>
-struct stage_row<std::integer_sequence<int, I...>, Stages...> : stage_at<I, Stages>... {};
-template <int I, class S> TUCK_HD S stage_in(const stage_at<I, S>&);  // only for its type
+template <int... Index, class... Stages>
+struct stage_row<std::integer_sequence<int, Index...>, Stages...> : stage_at<Index, Stages>... {};
+template <int Index, class S> TUCK_HD S stage_in(const stage_at<Index, S>&);  // only for its type
 
 // Whether a last stage also encodes the side streams.
 template <class S> inline constexpr bool encodes_sides = false;
@@ -58,7 +58,7 @@ template <class S> TUCK_HD constexpr uint32_t growth_of() {
 // Returns a word whose bit i is set if stage i is a splitter and not the last stage.
 template <class... Stages> TUCK_HD constexpr uint32_t splitters_of() {
   uint32_t bits = 0, bit = 1;
-  ((bits |= splitter<Stages> ? bit : 0, bit *= 2), ...);
+  ((static_cast<void>(bits |= splitter<Stages> ? bit : 0), bit *= 2), ...);
   return bits & ~(bit / 2);
 }
 
@@ -213,37 +213,37 @@ template <class Chain> struct chain_flow {
                                                                    : records[i].word;
   }
   // Reads the records at the end of a chunk of values[0] values. Returns false if no chunk has these records.
-  template <int I = 0> TUCK_HD bool read(const std::byte* from) noexcept {
-    if constexpr (I < last) {
-      using stage = typename Chain::template stage_type<I>;
+  template <int Index = 0> TUCK_HD bool read(const std::byte* from) noexcept {
+    if constexpr (Index < last) {
+      using stage = typename Chain::template stage_type<Index>;
       split_record record = split_record::none();
-      if constexpr (Chain::has_record(I)) {
+      if constexpr (Chain::has_record(Index)) {
         record.word = load_unaligned<uint32_t>(from);
         from += 4;
       }
       if constexpr (splitter<stage>) {
-        constexpr bool signs = I == 0 && Chain::signs_zeros;
-        constexpr uint32_t forms = signs ? zero_forms::count : I > 0 ? Chain::forms(I - 1) : 1;
+        constexpr bool signs = Index == 0 && Chain::signs_zeros;
+        constexpr uint32_t forms = signs ? zero_forms::count : Index > 0 ? Chain::forms(Index - 1) : 1;
         if (record.form() >= forms || (signs && record.skipped() && record.form() != 0)) return false;
-        if constexpr (I > 0 && forms > 1) records[I - 1] = split_record::none(record.form());
+        if constexpr (Index > 0 && forms > 1) records[Index - 1] = split_record::none(record.form());
         if constexpr (!signs) record = record.with_form(0);
         if (!record.skipped()) {
-          if (!split_record::allows(bytes(I), stage::max_growth, record.residuals() * Chain::width, record.side(),
+          if (!split_record::allows(bytes(Index), stage::max_growth, record.residuals() * Chain::width, record.side(),
                                     Chain::width))
             return false;
           uint32_t side = record.side();
           if constexpr (signs) {
-            const uint32_t of_signs = zero_forms::sign_bytes(record.form(), values[I] - record.residuals());
+            const uint32_t of_signs = zero_forms::sign_bytes(record.form(), values[Index] - record.residuals());
             if (side < of_signs) return false;
             side -= of_signs;
           }
-          if (!stage::side_fits(side, record.residuals(), values[I])) return false;
+          if (!stage::side_fits(side, record.residuals(), values[Index])) return false;
         }
-      } else if (!record.skipped() || record.form() >= Chain::forms(I)) {
+      } else if (!record.skipped() || record.form() >= Chain::forms(Index)) {
         return false;
       }
-      step(I, record);
-      return read<I + 1>(from);
+      step(Index, record);
+      return read<Index + 1>(from);
     }
     return true;
   }

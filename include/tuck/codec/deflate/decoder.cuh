@@ -15,7 +15,7 @@ namespace deflate_format {
 template <element T, int Threads> class deflate_decoder {
   static constexpr uint32_t width = sizeof(T);
   static constexpr uint32_t lanes = device::warp_size, warps = Threads / lanes;
-  static constexpr uint32_t slots = huffman_format::slots;
+  static constexpr uint32_t all_slots = huffman_format::all_slots;
   static constexpr uint32_t max_cells = cells_of(tile_bytes), max_sub_blocks = sub_block_plan::most(tile_bytes);
   static constexpr uint32_t skew = 8;
   static constexpr int of_lane = (coded_symbols + lanes - 1) / lanes;  // symbols
@@ -35,7 +35,7 @@ template <element T, int Threads> class deflate_decoder {
     union {
       // By the next bits: at first with the first bit highest, and only some slots of each code are filled; then with
       // the first bit lowest.
-      alignas(16) uint32_t table[slots];
+      alignas(16) uint32_t table[all_slots];
       header_storage header;
     };
     alignas(8) uint32_t begins[max_cells / lanes];  // a bit for each cell: whether a sub-block begins
@@ -68,7 +68,7 @@ template <element T, int Threads> class deflate_decoder {
     device::sync_block();
     if (role < 2) sound = decode_sub_blocks(footer, role);
     if (device::sync_block_or(!sound)) return status::bad_payload;
-    emit(sink);
+    pass_row(sink);
     return status::ok;
   }
 
@@ -78,7 +78,7 @@ template <element T, int Threads> class deflate_decoder {
   }
 
   // Passes the row to a sink, 16 bytes at a time.
-  template <class Sink> __device__ void emit(Sink& sink) const {
+  template <class Sink> __device__ void pass_row(Sink& sink) const {
     constexpr uint32_t units = 2 * lanes;  // whose cells have a bit each in a word of begins
     uint32_t word = 0, before = 0;         // begins before this word
     for (uint32_t i = threadIdx.x; 16 * i < bytes_; i += Threads) {
@@ -98,7 +98,8 @@ template <element T, int Threads> class deflate_decoder {
     const uint32_t lane = device::lane_id();
     const uint32_t own = lane < whole_segments ? window(footer.segment(lane)) & low_mask(segment_bits) : 0;
     const uint32_t up_to = prefix_bits + device::warp_inclusive_sum(own);
-    bool sound = lane >= 3 || (window(32 * lane) & low_mask(prefix_bits - 32 * lane)) == prefix_word<width>(lane);
+    bool sound = lane >= 3 || (reinterpret_cast<const uint32_t*>(from_)[lane] & low_mask(prefix_bits - 32 * lane)) ==
+                                  prefix_word<width>(lane);
     if (lane <= whole_segments) {
       uint8_t* const lengths = temp_.header.lengths + lane * segment_symbols;
       const uint32_t to = read_segment<width>(
@@ -118,23 +119,23 @@ template <element T, int Threads> class deflate_decoder {
       const uint32_t s = of_lane * lane + k;
       all.length[k] = s < coded_symbols ? temp_.header.lengths[s] : 0;
     }
-    sound &= all.assign(first) == slots && temp_.header.lengths[end_of_block] != 0;
+    sound &= all.assign(first) == all_slots && temp_.header.lengths[end_of_block] != 0;
     if (!device::all(sound)) return false;
     device::sync_warp();  // the table is where the lengths were
-    for (uint32_t i = lane; i < slots / 4; i += lanes) reinterpret_cast<device::vec128*>(temp_.table)[i] = {};
+    for (uint32_t i = lane; i < all_slots / 4; i += lanes) reinterpret_cast<device::vec128*>(temp_.table)[i] = {};
     device::sync_warp();
 #pragma unroll
     for (uint32_t k = 0; k < of_lane; ++k) {
       if (all.length[k] == 0) continue;
       const uint32_t entry = decoder_entry(of_lane * lane + k, all.length[k]);
       const uint32_t stop = first[k] + huffman_format::slots_of(all.length[k]);
-      for (uint32_t slot = first[k]; slot < stop; slot += slots / warps) temp_.table[slot] = entry;
+      for (uint32_t slot = first[k]; slot < stop; slot += all_slots / warps) temp_.table[slot] = entry;
     }
     return true;
   }
   // Copies each entry to the slots after it that are empty. The first slot of each warp is not. Has a barrier.
   __device__ void spread_codes() {
-    constexpr uint32_t each = slots / Threads;
+    constexpr uint32_t each = all_slots / Threads;
     uint32_t mine[each], last = 0;
 #pragma unroll
     for (uint32_t i = 0; i < each; ++i) {
@@ -180,7 +181,7 @@ template <element T, int Threads> class deflate_decoder {
     if (first != cells_of(bytes_) || at >= 8 * footer.stream ||
         (window(index_end) & low_mask(8 * footer.begin() - index_end)) != 0)
       return false;
-    const uint32_t entry = temp_.table[window(at) % slots];
+    const uint32_t entry = temp_.table[window(at) % all_slots];
     bool sound = is_end(entry) && (at + token_bits(entry) + 7) / 8 == footer.stream;
     if (lane + second * lanes < footer.sub_blocks) {
       const uint32_t row_end = (begin + own_cells) * cell_bytes, shift = skew * (lane + second * lanes + 1);

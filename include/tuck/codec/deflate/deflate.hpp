@@ -52,7 +52,7 @@ template <uint32_t Width> class host_encoder {
     if (make_entries() >= 8 * bytes_) return incompressible;
     chunk_footer footer{write_stream(), 0, tuck::bit_width(*std::max_element(bits_, bits_ + sub_blocks_)), sub_blocks_};
     for (uint32_t i = 0; i < sub_blocks_; ++i)
-      footer.cell_bits = std::max(footer.cell_bits, tuck::bit_width(cells_of(i) - 1));
+      footer.cell_bits = (std::max)(footer.cell_bits, tuck::bit_width(cells_of(i) - 1));
     if (footer.begin() + 4 >= bytes_) return incompressible;
     std::memcpy(to, stream_, footer.stream);
     write_index(footer, to);
@@ -70,7 +70,7 @@ template <uint32_t Width> class host_encoder {
     uint64_t before = 0;
     for (uint32_t i = 0; i < 4 * cells_; ++i) {
       uint64_t x = 0;
-      if (8 * i < bytes_) std::memcpy(&x, values_ + 8 * i, std::min(8u, bytes_ - 8 * i));
+      if (8 * i < bytes_) std::memcpy(&x, values_ + 8 * i, (std::min)(8u, bytes_ - 8 * i));
       reinterpret_cast<uint8_t*>(near_)[i] = zero_bytes(x ^ (x << 8 | before >> 56));
       const uint64_t earlier = Width == 8 ? before : x << 8 * (Width % 8) | before >> (64 - 8 * Width) % 64;
       reinterpret_cast<uint8_t*>(far_)[i] = Width > 1 ? zero_bytes(x ^ earlier) : 0;
@@ -110,7 +110,7 @@ template <uint32_t Width> class host_encoder {
   }
   // Fills begins_ and far_run_ for a unit.
   void mark_unit(uint32_t first) noexcept {
-    const uint32_t end = std::min(first + unit_cells, cells_);
+    const uint32_t end = (std::min)(first + unit_cells, cells_);
     std::fill(begins_ + first, begins_ + end, 0u);
     find_runs(near_, near_run_, first, end);
     for (uint32_t c = first; c < first + unit_cells; ++c) other_[c] = c < end ? far_[c] & ~near_run_[c] : 0;
@@ -136,8 +136,8 @@ template <uint32_t Width> class host_encoder {
     std::fill(std::begin(entries_), std::end(entries_), 0u);
     uint32_t count = 0, first = 0, run = 0;  // of the last token: its first byte, and far_run_ from there on
     const auto add = [&](uint32_t end) {
-      const uint32_t length = end - first, far = (run & 1) * far_token;
-      const uint32_t token = length == 1 ? static_cast<uint8_t>(values_[first]) : 256 + length + far;
+      const uint32_t length = end - first, for_far = (run & 1) * far_token;
+      const uint32_t token = length == 1 ? static_cast<uint8_t>(values_[first]) : 256 + length + for_far;
       ++entries_[token];
       token_[count++] = static_cast<uint16_t>(token);
     };
@@ -150,27 +150,28 @@ template <uint32_t Width> class host_encoder {
           first = at;
           run = far_run_[c] >> bit;
         }
-      add(std::min(begin_[i + 1] * cell_bytes, bytes_));
+      add((std::min)(begin_[i + 1] * cell_bytes, bytes_));
     }
     token_begin_[sub_blocks_] = count;
   }
   // Makes the code, and an encoder_entry of each token. Returns the number of bits of all codes.
   uint64_t make_entries() noexcept {
-    uint32_t counts[counted_symbols] = {}, slots[counted_symbols];
+    uint32_t counts[counted_symbols] = {}, first_slots[counted_symbols];
     counts[end_of_block] = 1;
     for (uint32_t t = 0; t < far_token; ++t)
       if (const uint32_t count = entries_[t] + entries_[t + far_token]; count != 0) counts[symbol_of_token(t)] += count;
     huffman_format::round_lengths<counted_symbols, max_length>(counts, length_);
-    huffman_format::visit_codes(length_, coded_symbols,
-                                [&](uint32_t s, uint32_t, uint32_t slot) { slots[s] = slot << (32 - max_length); });
+    huffman_format::visit_codes(length_, coded_symbols, [&](uint32_t s, uint32_t, uint32_t slot) {
+      first_slots[s] = slot << (32 - max_length);
+    });
     for (uint32_t t = 0; t < far_token; ++t) {
       if (t >= 256 && t < 256 + min_match) continue;
       const uint32_t s = symbol_of_token(t);
       if (length_[s] == 0) continue;
-      entries_[t] = encoder_entry(t, slots[s], length_[s]);
+      entries_[t] = encoder_entry(t, first_slots[s], length_[s]);
       entries_[t + far_token] = far_entry<Width>(entries_[t]);
     }
-    end_code_ = reverse_bits(slots[end_of_block]);
+    end_code_ = reverse_bits(first_slots[end_of_block]);
     uint64_t bits = 0;
     for (uint32_t s = 0; s < coded_symbols; ++s) bits += uint64_t{counts[s]} * length_[s];
     return bits;
@@ -185,7 +186,8 @@ template <uint32_t Width> class host_encoder {
       begin += bits;
       return static_cast<uint32_t>(bits);
     };
-    for (uint32_t i = 0; i < prefix_bits; i += 32) out.put(prefix_word<Width>(i / 32), std::min(32u, prefix_bits - i));
+    for (uint32_t i = 0; i < prefix_bits; i += 32)
+      out.put(prefix_word<Width>(i / 32), (std::min)(32u, prefix_bits - i));
     for (uint32_t i = 0; i <= whole_segments; ++i) {
       const auto length = [&](uint32_t k) -> uint32_t {
         const uint32_t s = i * segment_symbols + k;
@@ -213,7 +215,7 @@ template <uint32_t Width> class host_encoder {
     for (uint32_t i = 0; i < sub_blocks_; ++i)
       out.put((cells_of(i) - 1) | bits_[i] << footer.cell_bits, footer.width());
     out.finish();
-    store_unaligned(to + footer.begin(), footer.word());
+    store_unaligned(to + footer.begin(), footer.packed());
   }
 
   const std::byte* values_ = nullptr;
@@ -251,7 +253,7 @@ template <uint32_t Width> class host_decoder {
       if (begin >= size || (i + 1 == footer.sub_blocks) != (first == cells_of(size))) return status::bad_payload;
       const uint32_t to = at + footer.bits(entry);
       if (to > stream_bits_ ||
-          !decode_sub_block(at, to, values.data() + begin, values.data() + std::min(first * cell_bytes, size)))
+          !decode_sub_block(at, to, values.data() + begin, values.data() + (std::min)(first * cell_bytes, size)))
         return status::bad_payload;
       at = to;
     }
@@ -266,7 +268,7 @@ template <uint32_t Width> class host_decoder {
   uint64_t window(uint32_t at) const noexcept { return bit_window(stream_, at); }
   // Returns 32 bits of the index, which end at most 32 bits behind it.
   uint32_t of_index(uint32_t at) const noexcept {
-    const uint32_t byte = std::min(at / 8, last_window_);
+    const uint32_t byte = (std::min)(at / 8, last_window_);
     return static_cast<uint32_t>(load_unaligned<uint64_t>(stream_ + byte) >> (at - 8 * byte));
   }
 
@@ -288,9 +290,9 @@ template <uint32_t Width> class host_decoder {
       if (length[coded_symbols + i] != distance_length<Width>(i)) return false;
     const auto fill = [&](uint32_t s, uint32_t l, uint32_t slot) {
       const uint32_t entry = decoder_entry(s, l);
-      for (uint32_t i = reversed(slot, max_length); i < huffman_format::slots; i += 1u << l) table_[i] = entry;
+      for (uint32_t i = reversed(slot, max_length); i < huffman_format::all_slots; i += 1u << l) table_[i] = entry;
     };
-    return huffman_format::visit_codes(length, coded_symbols, fill) == huffman_format::slots &&
+    return huffman_format::visit_codes(length, coded_symbols, fill) == huffman_format::all_slots &&
            length[end_of_block] != 0;
   }
 
@@ -319,11 +321,14 @@ template <uint32_t Width> class host_decoder {
       if (Width == 8) at += is_far;
       if (is_far && (Width == 1 || (Width == 8 && (last & 2) == 0))) return false;
       if (out - out_begin < static_cast<std::ptrdiff_t>(is_far ? Width : 1)) return false;
-      out = is_far ? repeat<Width>(out, length) : repeat<1>(out, length);
+      if constexpr (Width == 1)
+        out = repeat<1>(out, length);
+      else
+        out = is_far ? repeat<Width>(out, length) : repeat<1>(out, length);
     }
     return at == end;
   }
-  uint32_t lookup(uint64_t bits) const noexcept { return table_[bits % huffman_format::slots]; }
+  uint32_t lookup(uint64_t bits) const noexcept { return table_[bits % huffman_format::all_slots]; }
   template <uint32_t Distance> static std::byte* repeat(std::byte* out, uint32_t length) noexcept {
     if constexpr (Distance == 1) {
       std::memset(out, static_cast<int>(out[-1]), length);
@@ -333,7 +338,7 @@ template <uint32_t Width> class host_decoder {
     return out + length;
   }
 
-  uint32_t table_[huffman_format::slots];  // by the next bits, lowest first
+  uint32_t table_[huffman_format::all_slots];  // by the next bits, lowest first
   const std::byte* stream_ = nullptr;
   uint32_t stream_bits_ = 0, last_window_ = 0;  // the latter: where the last 8 bytes begin
 };

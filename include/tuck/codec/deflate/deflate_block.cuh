@@ -114,10 +114,11 @@ template <element T, int Threads> class deflate_encoder {
 
   __device__ void list_tokens() {
     const uint32_t cell = threadIdx.x * each;
-    bits_of_cells near, far;
-    own_cells::find_equal_bytes([&](uint32_t byte) -> const device::vec128& { return unit(byte); }, bytes_, near, far);
-    plan_sub_blocks(near, far);
-    const typename own_cells::token_begins begins(near, far, bytes_);
+    bits_of_cells near_bytes, far_bits;
+    own_cells::find_equal_bytes([&](uint32_t byte) -> const device::vec128& { return unit(byte); }, bytes_, near_bytes,
+                                far_bits);
+    plan_sub_blocks(near_bytes, far_bits);
+    const typename own_cells::token_begins begins(near_bytes, far_bits, bytes_);
     uint32_t at = scan::exclusive_sum(temp_.scan_storage, begins.count, tokens_);
     bits_of_cells before;  // numbers of tokens
 #pragma unroll
@@ -132,8 +133,8 @@ template <element T, int Threads> class deflate_encoder {
     if (const uint32_t i = tokens_ + threadIdx.x; i < round_up_pow2(tokens_, 2)) add_match(i, no_token, false);
   }
   // Finds the sub-blocks, and lets no run reach before them.
-  __device__ void plan_sub_blocks(bits_of_cells& near, bits_of_cells& far) {
-    const typename own_cells::token_begins begins(near, far, bytes_);
+  __device__ void plan_sub_blocks(bits_of_cells& near_bytes, bits_of_cells& far_bits) {
+    const typename own_cells::token_begins begins(near_bytes, far_bits, bytes_);
     const uint32_t first = threadIdx.x * each, cells = cells_of(bytes_);
     uint32_t all, before = scan::exclusive_sum(temp_.scan_storage, begins.count, all);
     const sub_block_plan plan(bytes_, all);
@@ -148,22 +149,22 @@ template <element T, int Threads> class deflate_encoder {
     device::sync_block();
 #pragma unroll
     for (uint32_t c = 0; c < each; ++c)
-      if (first + c < cells && temp_.begin_cell[sub_block[c]] == first + c) own_cells::cut(near[c], far[c]);
+      if (first + c < cells && temp_.begin_cell[sub_block[c]] == first + c) own_cells::cut(near_bytes[c], far_bits[c]);
   }
 
   // Lists and counts the literals. No token is listed behind its first byte: so all bytes of a round are read before
   // any of its tokens are written. Has barriers.
   __device__ void list_literals() {
-    constexpr uint32_t lines = unit_cells / line_cells, line_bytes = line_cells * cell_bytes;  // a warp has a unit
+    constexpr uint32_t unit_lines = unit_cells / line_cells, line_bytes = line_cells * cell_bytes;  // a warp has a unit
     const uint32_t lane = device::lane_id(), bit = 4 * lane % cell_bytes;
-    for (uint32_t round = 0; round < bytes_; round += warps * lines * line_bytes) {
-      const uint32_t begin = round + device::warp_id() * lines * line_bytes;
-      uint32_t x[lines];
+    for (uint32_t round = 0; round < bytes_; round += warps * unit_lines * line_bytes) {
+      const uint32_t begin = round + device::warp_id() * unit_lines * line_bytes;
+      uint32_t x[unit_lines];
 #pragma unroll
-      for (uint32_t i = 0; i < lines; ++i) x[i] = temp_.row[begin / 4 + 32 * i + (lane ^ 4 * i)];
+      for (uint32_t i = 0; i < unit_lines; ++i) x[i] = temp_.row[begin / 4 + 32 * i + (lane ^ 4 * i)];
       device::sync_block();
 #pragma unroll
-      for (uint32_t i = 0; i < lines; ++i) {
+      for (uint32_t i = 0; i < unit_lines; ++i) {
         const uint32_t cell = begin / cell_bytes + line_cells * i + 4 * lane / cell_bytes;
         const cell_tokens here = temp_.found.cells[cell];
         const uint32_t match = (here.begins ^ here.literals) >> bit & 1;  // before the literals of this word
@@ -206,7 +207,7 @@ template <element T, int Threads> class deflate_encoder {
         const uint32_t bit = bit_width(left) - 1, later = begins.all[c] >> bit >> 1;
         const uint32_t length = (later != 0 ? begin + bit + 1 + trailing_zeros(later) : next) - (begin + bit);
         add_match(before[c] + popcount(begins.all[c] & low_mask(bit)), 256 + length - min_match,
-                  (begins.far[c] >> bit & 1) != 0);
+                  (begins.far_bits[c] >> bit & 1) != 0);
         device::atomic_add(&temp_.counts[length_symbol(length)], 1u);
         left ^= 1u << bit;
       }
@@ -233,14 +234,15 @@ template <element T, int Threads> class deflate_encoder {
 #pragma unroll 1
     for (uint32_t step = 16; step != 0; step /= 4, ++round) {
       for (uint32_t w = device::warp_id(); w < 3; w += warps) {
-        const bool fits = all.template round<max_length>(huffman_format::round_begin(total, low + (w + 1) * step - 1));
+        const bool fits =
+            all.template round_lengths<max_length>(huffman_format::round_begin(total, low + (w + 1) * step - 1));
         if (device::lane_id() == 0) temp_.longer[round][w] = fits ? 0 : step;
       }
       device::sync_block();
       for (uint32_t w = 0; w < 3; ++w) low += temp_.longer[round][w];
     }
     if (device::warp_id() != tokens_ % warps) return;  // not the same warp in all blocks of a multiprocessor
-    all.template round<max_length>(huffman_format::round_begin(total, low));
+    all.template round_lengths<max_length>(huffman_format::round_begin(total, low));
     all.shorten();
     all.assign(first);
 #pragma unroll
@@ -272,11 +274,11 @@ template <element T, int Threads> class deflate_encoder {
 
   // Token i to i + 3, i a multiple of 4: their entries.
   struct four_entries {
-    uint32_t of[4], far;  // far: a bit for each far match
+    uint32_t of[4], far_bits;  // far_bits: a bit for each far match
 
     __device__ four_entries(const TempStorage& temp, uint32_t i) {
       const uint32_t x = temp.row[i / 4], flags = reinterpret_cast<const uint8_t*>(temp.flags)[i / 4];
-      far = flags >> 4;
+      far_bits = flags >> 4;
       const uint32_t matches = (flags & 15) * 0x00204081 & 0x01010101;  // a byte for each token
       const device::shared_words entries(temp.coded.entries);
       detail::unrolled<4>(
@@ -284,7 +286,7 @@ template <element T, int Threads> class deflate_encoder {
     }
     // Returns the bits of the first `count` tokens.
     __device__ uint32_t bits(uint32_t count) const {
-      uint32_t sum = width == 8 ? popcount(far & low_mask(count)) : 0;
+      uint32_t sum = width == 8 ? popcount(far_bits & low_mask(count)) : 0;
 #pragma unroll
       for (uint32_t k = 0; k < 4; ++k) sum += k < count ? of[k] >> 27 : 0;
       return sum;
@@ -342,10 +344,10 @@ template <element T, int Threads> class deflate_encoder {
     device::shared_bit_writer out(staged, temp_.coded.piece_bit[threadIdx.x]);
     for (uint32_t i = threadIdx.x * piece_; i < piece_end(); i += 4) {
       four_entries e(temp_, i);
-      if (width > 1 && e.far != 0) {
+      if (width > 1 && e.far_bits != 0) {
 #pragma unroll
         for (uint32_t k = 0; k < 4; ++k) {
-          if ((e.far >> k & 1) != 0) e.of[k] = far_entry<width>(e.of[k]);
+          if ((e.far_bits >> k & 1) != 0) e.of[k] = far_entry<width>(e.of[k]);
           out.put(e.of[k], e.of[k] >> 27);
         }
       } else {  // two have 32 bits at most
@@ -371,7 +373,7 @@ template <element T, int Threads> class deflate_encoder {
     if (threadIdx.x < sub_blocks_)
       put(staged, footer_.entry(threadIdx.x),
           (sub_block_cells(threadIdx.x) - 1) | sub_block_bits(threadIdx.x) << footer_.cell_bits, footer_.width());
-    if (threadIdx.x == 0) staged[footer_.begin() / 4] = footer_.word();
+    if (threadIdx.x == 0) staged[footer_.begin() / 4] = footer_.packed();
   }
 
   TempStorage& temp_;

@@ -288,7 +288,7 @@ struct chunk_footer {
   TUCK_HD static constexpr chunk_footer of(uint32_t word) noexcept {
     return {word & 0xffff, word >> 16 & 15, word >> 20 & 15, (word >> 24) + 1};
   }
-  TUCK_HD constexpr uint32_t word() const noexcept {
+  TUCK_HD constexpr uint32_t packed() const noexcept {
     return stream | cell_bits << 16 | size_bits << 20 | (sub_blocks - 1) << 24;
   }
   // First bit of the size of a segment, counted from the beginning of the chunk.

@@ -21,7 +21,7 @@ template <uint32_t Width, uint32_t Each> class thread_cells {
 
   // Finds the near and the far bytes. unit(i) returns the 16 bytes from byte i on.
   template <class Unit>
-  __device__ static void find_equal_bytes(const Unit& unit, uint32_t bytes, bits& near, bits& far) {
+  __device__ static void find_equal_bytes(const Unit& unit, uint32_t bytes, bits& near_bytes, bits& far_bits) {
     const uint32_t first = threadIdx.x * each * cell_bytes;
     uint32_t x[2 + 8] = {};  // beginning with the two words before the cell
     if (first != 0) {
@@ -37,45 +37,45 @@ template <uint32_t Width, uint32_t Each> class thread_cells {
 #pragma unroll
         for (uint32_t k = 0; k < 4; ++k) x[2 + 4 * q + k] = here.w[k];
       }
-      near[c] = far[c] = 0;
+      near_bytes[c] = far_bits[c] = 0;
 #pragma unroll
       for (int k = 9; k >= 2; --k) {
-        add_zero_bytes(near[c], x[k] ^ device::byte_perm<0x6543>(x[k - 1], x[k]));
-        if constexpr (width == 2) add_zero_bytes(far[c], x[k] ^ device::byte_perm<0x5432>(x[k - 1], x[k]));
-        if constexpr (width == 4) add_zero_bytes(far[c], x[k] ^ x[k - 1]);
-        if constexpr (width == 8) add_zero_bytes(far[c], x[k] ^ x[k - 2]);
+        add_zero_bytes(near_bytes[c], x[k] ^ device::byte_perm<0x6543>(x[k - 1], x[k]));
+        if constexpr (width == 2) add_zero_bytes(far_bits[c], x[k] ^ device::byte_perm<0x5432>(x[k - 1], x[k]));
+        if constexpr (width == 4) add_zero_bytes(far_bits[c], x[k] ^ x[k - 1]);
+        if constexpr (width == 8) add_zero_bytes(far_bits[c], x[k] ^ x[k - 2]);
       }
-      near[c] &= valid_bytes(c, bytes);
-      far[c] &= valid_bytes(c, bytes);
+      near_bytes[c] &= valid_bytes(c, bytes);
+      far_bits[c] &= valid_bytes(c, bytes);
       x[0] = x[8];
       x[1] = x[9];
     }
-    if (first == 0) cut(near[0], far[0]);
+    if (first == 0) cut(near_bytes[0], far_bits[0]);
   }
   // Lets no run reach before the beginning of a cell.
-  __device__ static void cut(uint32_t& near, uint32_t& far) {
-    near &= ~1u;
-    far &= ~low_mask(width);
+  __device__ static void cut(uint32_t& near_bytes, uint32_t& far_bits) {
+    near_bytes &= ~1u;
+    far_bits &= ~low_mask(width);
   }
   // Where tokens, matches and far matches begin in the cells of a thread.
   struct token_begins {
-    bits all, matches, far;
+    bits all, matches, far_bits;
     uint32_t count = 0;  // of tokens
 
-    __device__ token_begins(const bits& near, const bits& far_bytes, uint32_t bytes) : far{} {
+    __device__ token_begins(const bits& near_bytes, const bits& far_bytes, uint32_t bytes) : far_bits{} {
       bits runs, others;
-      find_runs(near, runs, matches);
+      find_runs(near_bytes, runs, matches);
 #pragma unroll
       for (uint32_t c = 0; c < each; ++c) {
         all[c] = ~runs[c] | matches[c];
         others[c] = far_bytes[c] & ~runs[c];
       }
       if constexpr (width > 1) {
-        find_runs(others, runs, far);
+        find_runs(others, runs, far_bits);
 #pragma unroll
         for (uint32_t c = 0; c < each; ++c) {
-          all[c] = (all[c] & ~runs[c]) | far[c];
-          matches[c] |= far[c];
+          all[c] = (all[c] & ~runs[c]) | far_bits[c];
+          matches[c] |= far_bits[c];
         }
       }
 #pragma unroll

@@ -198,11 +198,11 @@ status gaps<T>::decode_chunk(const_bytes encoded, span<T> restored, workspace me
       if (c == stored_class) at[stored++] = at[i];
     }
   }
-  const uint64_t last = unary.bit() + uint64_t{stored} * w;
+  const uint64_t last = unary.position() + uint64_t{stored} * w;
   if (last > end || end - last >= 8) return status::bad_payload;
   using field = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   for (uint32_t i = 0; i < stored; ++i)
-    set(i, static_cast<word>(bits_from<field>(chunk, unary.bit() + uint64_t{i} * w, w)));
+    set(i, static_cast<word>(bits_from<field>(chunk, unary.position() + uint64_t{i} * w, w)));
   return bits_from<uint32_t>(chunk, last, static_cast<uint32_t>(end - last)) == 0 ? status::ok : status::bad_payload;
 }
 

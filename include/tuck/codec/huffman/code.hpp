@@ -23,10 +23,10 @@
 namespace tuck::inline TUCK_ABI::huffman_format {
 
 inline constexpr uint32_t max_length = 10;
-inline constexpr uint32_t slots = 1u << max_length;  // the unit of Kraft's sum: all slots are 1
+inline constexpr uint32_t all_slots = 1u << max_length;  // the unit of Kraft's sum: all slots are 1
 
 // Returns the slots that a code of `length` bits takes.
-TUCK_HD constexpr uint32_t slots_of(uint32_t length) noexcept { return slots >> length; }
+TUCK_HD constexpr uint32_t slots_of(uint32_t length) noexcept { return all_slots >> length; }
 
 // Returns the least l >= 1 with count * 2^l >= least, at most max_length. `count` must not be 0.
 TUCK_HD constexpr uint32_t rounded_length(uint32_t count, uint32_t least) noexcept {
@@ -45,7 +45,9 @@ void round_lengths(const uint32_t (&counts)[Symbols], uint8_t (&length)[Symbols]
   for (uint32_t s = 0; s < Symbols; ++s) {
     length[s] = 0;
     total += counts[s];
-    if (counts[s] != 0) ++present, one = s;
+    if (counts[s] == 0) continue;
+    ++present;
+    one = s;
   }
   if (present <= 1) {
     if (present == 1) length[one] = length[one ^ 1] = 1;
@@ -55,24 +57,24 @@ void round_lengths(const uint32_t (&counts)[Symbols], uint8_t (&length)[Symbols]
     uint32_t used = 0;
     for (uint32_t s = 0; s < Symbols; ++s) {
       if (counts[s] == 0) continue;
-      length[s] = static_cast<uint8_t>(std::min(rounded_length(counts[s], least), Most));
+      length[s] = static_cast<uint8_t>((std::min)(rounded_length(counts[s], least), Most));
       used += slots_of(length[s]);
     }
     return used;
   };
   uint32_t low = 0;
   for (uint32_t step = 32; step != 0; step /= 2)
-    if (round_to(round_begin(total, low + step - 1)) > slots) low += step;
-  for (uint32_t used = round_to(round_begin(total, low)); used != slots;) {
+    if (round_to(round_begin(total, low + step - 1)) > all_slots) low += step;
+  for (uint32_t used = round_to(round_begin(total, low)); used != all_slots;) {
     const uint32_t before = used;
     const auto key = [&](uint32_t s) {
-      return length[s] > 1 && before + slots_of(length[s]) <= slots ? counts[s] << length[s] : 0;
+      return length[s] > 1 && before + slots_of(length[s]) <= all_slots ? counts[s] << length[s] : 0;
     };
     uint32_t best = 0;
-    for (uint32_t s = 0; s < Symbols; ++s) best = std::max(best, key(s));
+    for (uint32_t s = 0; s < Symbols; ++s) best = (std::max)(best, key(s));
     for (uint32_t s = 0; s < Symbols; ++s)  // all of them that fit, up to the first that does not
       if (key(s) == best) {
-        if (used + slots_of(length[s]) > slots) break;
+        if (used + slots_of(length[s]) > all_slots) break;
         used += slots_of(length[s]--);
       }
   }
@@ -87,7 +89,7 @@ template <class Visit> uint32_t visit_codes(const uint8_t* length, uint32_t symb
     next[l] = end;
     end += count[l] * slots_of(l);
   }
-  if (end > slots) return end;
+  if (end > all_slots) return end;
   for (uint32_t s = 0; s < symbols; ++s)
     if (const uint32_t l = length[s]; l != 0 && l <= max_length) {
       visit(s, l, next[l]);

@@ -25,6 +25,7 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   using quad = number_quad<width>;
   using group = number_group<width>;
   using word = typename quad::word;
+  using word_array = word[4];
   using lanes = typename quad::lanes;
   using scan = device::block_scan<Threads>;
   using codes = device::shared_codes<max_length, uint32_t>;
@@ -37,9 +38,10 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   static constexpr bool reads_global = false;
 
   struct TempStorage {
-    alignas(16) uint32_t table[slots];
-    uint32_t entries[symbols];                        // of the symbols with a code, by code
-    uint32_t firsts[slots / 32], before[slots / 32];  // a bit for each slot where a code begins; their number before
+    alignas(16) uint32_t table[all_slots];
+    uint32_t entries[symbols];  // of the symbols with a code, by code
+    // A bit for each slot where a code begins; their number before.
+    uint32_t firsts[all_slots / 32], before[all_slots / 32];
     alignas(16) uint16_t nibble_table[2][1u << nibble_length];
     uint32_t flags[Sides ? RowBytes / 32 + 1 : 1];
     typename scan::TempStorage scan_storage;
@@ -114,7 +116,7 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
       sound &= l <= max_length && (l == 0 || shape_.can_have(s));
       all.count[k] = all.length[k] = l;
     }
-    if (!device::all(sound) || all.used() != slots) return false;
+    if (!device::all(sound) || all.used() != all_slots) return false;
     uint32_t first[2] = {};
     all.assign(first);
     temp_.firsts[lane] = 0;
@@ -139,9 +141,9 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   }
   // Gives each slot the entry of its code.
   __device__ void fill_table() {
-    constexpr uint32_t each = slots / Threads < 8 ? slots / Threads : 8;
+    constexpr uint32_t each = all_slots / Threads < 8 ? all_slots / Threads : 8;
     const uint32_t first = each * threadIdx.x;
-    if (first >= slots) return;
+    if (first >= all_slots) return;
     uint32_t rank = rank_of(first), starts = temp_.firsts[first / 32] >> first % 32;
     uint32_t x[each];
 #pragma unroll
@@ -158,10 +160,10 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
     const uint32_t lane = device::lane_id();
     const uint32_t l = lane < nibbles ? from[lane / 8] >> 4 * (lane % 8) & 15 : 0;
     const warp_lengths<1> mine{{l}, {l}};
-    if (!device::all(l <= nibble_length) || mine.used() != slots) return false;
+    if (!device::all(l <= nibble_length) || mine.used() != all_slots) return false;
     uint32_t first[1] = {};
     mine.assign(first);
-    constexpr uint32_t each = slots >> nibble_length;
+    constexpr uint32_t each = all_slots >> nibble_length;
     uint32_t entry[4] = {};
 #pragma unroll 1
     for (uint32_t s = 0; s < nibbles; ++s) {
@@ -241,26 +243,27 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
           x.w[i] = odd ? got : a.w[i];
           x.w[2 + i] = odd ? b.w[i] : got;
         }
-        emit(sink, 4 * (odd ? q + streams - 1 : q), end, x);
+        pass_vector(sink, 4 * (odd ? q + streams - 1 : q), end, x);
       } else if constexpr (width == 1) {
         const quad a = next(q);
         device::vec128 x;
 #pragma unroll
         for (uint32_t i = 0; i < 4; ++i)
           x.w[i] = device::shfl(a.w[0], static_cast<int>(t % device::warp_size / 4 * 4 + i));
-        if (t % 4 == 0) emit(sink, 4 * q, end, x);
+        if (t % 4 == 0) pass_vector(sink, 4 * q, end, x);
       } else {
         const quad a = next(q);
 #pragma unroll
         for (uint32_t v = 0; v < width / 4; ++v)
-          emit(sink, 4 * q + v * tile::lane_values, end,
-               {{a.w[4 * v], a.w[4 * v + 1], a.w[4 * v + 2], a.w[4 * v + 3]}});
+          pass_vector(sink, 4 * q + v * tile::lane_values, end,
+                      {{a.w[4 * v], a.w[4 * v + 1], a.w[4 * v + 2], a.w[4 * v + 3]}});
       }
     }
   }
   static constexpr uint32_t steps = width == 2 ? 2 : 1;
   // Passes 16 bytes to the sink, of which those up to value `end` are there.
-  template <class Sink> __device__ static void emit(Sink& sink, uint32_t first, uint32_t end, const device::vec128& x) {
+  template <class Sink>
+  __device__ static void pass_vector(Sink& sink, uint32_t first, uint32_t end, const device::vec128& x) {
     if (first + tile::lane_values <= end)
       sink(first, x);
     else if (first < end)
@@ -305,7 +308,7 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   }
   // Decodes up to four values, with escapes.
   template <uint32_t Exponent>
-  __device__ void read_slowly(const bits_type& in, uint32_t& at, uint32_t count, word (&x)[4]) const {
+  __device__ void read_slowly(const bits_type& in, uint32_t& at, uint32_t count, word_array& x) const {
     const codes code(temp_.table);
 #pragma unroll 1
     for (uint32_t k = 0; k < 4; ++k) {
@@ -357,7 +360,7 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
       device::vec128 x;
 #pragma unroll
       for (uint32_t k = 0; k < 4; ++k) x.w[k] = from_[shape::head_words + 4 * i + k];
-      emit(sink, i * tile::lane_values, shape_.values, x);
+      pass_vector(sink, i * tile::lane_values, shape_.values, x);
     }
   }
   static constexpr uint32_t escape_mark = 32;  // in the length of an entry: more than a window has

@@ -88,7 +88,7 @@ template <element T> class host_chunk {
     uint32_t bits = escapes * shape_.escape_bits(), last = 0;
     for (uint32_t s = 0; s < symbols; ++s) {
       bits += counts[s] * length_[s];
-      if (length_[s] != 0 && s != escape) last = std::max(last, length_index(s, how.exponent));
+      if (length_[s] != 0 && s != escape) last = (std::max)(last, length_index(s, how.exponent));
     }
     if (pays(n, bits, last / 8 + 1, shape_.saved_bits())) {
       shape_.head[0] |= uint32_t{length_[escape]} << 25 | last / 8 << 29;
@@ -158,8 +158,8 @@ template <element T> class host_chunk {
     bits_ = 0;
     for (uint32_t t = 0; t < streams; ++t) {
       bits_ += stream_bits_[t];
-      least = std::min(least, stream_bits_[t]);
-      most = std::max(most, stream_bits_[t]);
+      least = (std::min)(least, stream_bits_[t]);
+      most = (std::max)(most, stream_bits_[t]);
     }
     if (streams != 0 && !shape_.set_streams(streams, least, most)) return 1u << 20;
     at_ = shape_.find();
@@ -203,12 +203,12 @@ template <element T> class host_chunk {
           if (((a | b | c | d) & no_code) == 0)
             out.put(joined(joined(joined(a >> 6, b), c), d), (a + b + c + d) & 63);
           else
-            for (uint32_t k = i; k < std::min(i + 4, shape_.values); ++k) put_value(k, out);
+            for (uint32_t k = i; k < (std::min)(i + 4, shape_.values); ++k) put_value(k, out);
         }
       for (const uint32_t p : {flags_part, marks_part})
         if (codes_part(p))
           for (uint32_t i = 4 * t; i < part_bytes(p); i += step)
-            for (uint32_t k = i; k < std::min(i + 4, part_bytes(p)); ++k) {
+            for (uint32_t k = i; k < (std::min)(i + 4, part_bytes(p)); ++k) {
               const uint32_t a = nibble_code_[p][part(p)[k] & 15], b = nibble_code_[p][part(p)[k] >> 4];
               out.put(joined(a >> 6, b), (a + b) & 63);
             }
@@ -224,7 +224,7 @@ template <element T> class host_chunk {
     const uint64_t x = static_cast<word>(numbers_[i]) >> shape_.shift();
     const uint32_t bits = shape_.escape_bits();
     if (bits > 32) out.put(x >> 32, bits - 32);
-    out.put(x & low_mask(std::min(bits, 32u)), std::min(bits, 32u));
+    out.put(x & low_mask((std::min)(bits, 32u)), (std::min)(bits, 32u));
   }
 
   // Reads all parts from untrusted bytes. Returns false if they are malformed.
@@ -325,7 +325,7 @@ template <element T> class host_chunk {
     const uint32_t streams = at_.streams;
     value* to = numbers_;
     for (uint32_t left = count / 4; left != 0;) {
-      const uint32_t row = std::min(left, streams);
+      const uint32_t row = (std::min)(left, streams);
       left -= row;
       for (uint32_t t = 0; t < row; ++t, to += 4) {
         uint64_t w = in.window(position[t]);
@@ -368,7 +368,7 @@ template <element T> class host_chunk {
   //   +---------+--------+-------+--------+
   static constexpr uint32_t no_code = 1u << 31;
   uint32_t code_[symbols + 1], escape_code_ = 0, nibble_code_[2][nibbles];
-  uint16_t entry_[slots], nibble_entry_[2][1u << nibble_length];
+  uint16_t entry_[all_slots], nibble_entry_[2][1u << nibble_length];
   // The parts, and before them the string of side streams. After each there is capacity for padding.
   uint32_t mask_[max_row_bytes / 4 * 9 / 8 + 16];
   uint8_t flags_[max_row_bytes / 8 + 8], marks_[max_row_bytes + 4];

@@ -52,12 +52,12 @@ struct bits_in {
 
   // Returns the 57 bits from bit `at` on, highest first, and 7 others.
   uint64_t window(uint32_t at) const noexcept {
-    return __builtin_bswap64(load_unaligned<uint64_t>(from + std::min(at / 8, end))) << at % 8;
+    return __builtin_bswap64(load_unaligned<uint64_t>(from + (std::min)(at / 8, end))) << at % 8;
   }
   uint64_t read_bits(uint32_t& at, uint32_t count) const noexcept {  // up to 64
     uint64_t x = 0;
     for (uint32_t left = count; left != 0;) {
-      const uint32_t n = std::min(left, 32u);
+      const uint32_t n = (std::min)(left, 32u);
       x = x << n | window(at) >> (64 - n);
       at += n;
       left -= n;
@@ -120,7 +120,7 @@ inline bool fill_table(const uint8_t* length, uint32_t count, uint32_t most, uin
            const uint32_t mark = s == escape ? escape_mark : 0;
            std::fill_n(entry + (slot >> (max_length - most)), 1u << (most - l),
                        static_cast<uint16_t>(s << 8 | l | mark));
-         }) == slots;
+         }) == all_slots;
 }
 
 // Returns the bin of `top`.
@@ -133,7 +133,9 @@ template <class Value> uint32_t find_bin(const Value* values, uint32_t count, ui
   }
   for (uint32_t b = 0; b < bins; ++b) {
     in_window += counts[b] - (b >= window_bins ? counts[b - window_bins] : 0);
-    if (in_window > most) most = in_window, best = b;
+    if (in_window <= most) continue;
+    most = in_window;
+    best = b;
   }
   return best;
 }

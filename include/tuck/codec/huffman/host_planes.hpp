@@ -37,7 +37,7 @@ template <class Value> class host_planes {
   void write(const Value* numbers, std::byte* to) const noexcept {
     const uint32_t upper_shift = 8 * whole_;
     for (uint32_t first = 0; first < values_; first += block) {
-      const uint32_t n = std::min(values_ - first, block);
+      const uint32_t n = (std::min)(values_ - first, block);
       const Value* const __restrict x = numbers + first;
       std::byte* plane = to;
       for (uint32_t b = 0; b < whole_; ++b, plane += plane_bytes_[8]) {
@@ -61,7 +61,7 @@ template <class Value> class host_planes {
   // Moves symbols up and adds their rests.
   void add(const std::byte* from, Value* numbers) const noexcept {
     for (uint32_t first = 0; first < values_; first += block) {
-      const uint32_t n = std::min(values_ - first, block);
+      const uint32_t n = (std::min)(values_ - first, block);
       const std::byte* const bytes = from + first;
       uint8_t upper[block + 8] = {};
       for_planes_of_bits<const std::byte>(from + whole_ * plane_bytes_[8], first,

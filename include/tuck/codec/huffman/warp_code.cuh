@@ -28,13 +28,13 @@ template <int K> struct warp_lengths {
   }
 
   // Sets the lengths by the rules of round_lengths (code.hpp), with at most Most bits. More than one symbol occurs.
-  template <uint32_t Most> __device__ void round() {
+  template <uint32_t Most> __device__ void round_lengths() {
     const uint32_t all = total();
     uint32_t low = 0;
 #pragma unroll 1
     for (uint32_t step = 32; step != 0; step /= 2)
-      if (!round<Most>(round_begin(all, low + step - 1))) low += step;
-    round<Most>(round_begin(all, low));
+      if (!round_lengths<Most>(round_begin(all, low + step - 1))) low += step;
+    round_lengths<Most>(round_begin(all, low));
     shorten();
   }
   // Returns the sum of the counts.
@@ -45,22 +45,22 @@ template <int K> struct warp_lengths {
     return device::warp_sum(sum);
   }
   // The rule `round` for a given x. Returns whether Kraft's sum is at most 1.
-  template <uint32_t Most> __device__ bool round(uint32_t x) {
+  template <uint32_t Most> __device__ bool round_lengths(uint32_t x) {
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       const uint32_t l = count[k] != 0 ? rounded_length(count[k], x) : 0;
       length[k] = l < Most ? l : Most;
     }
-    return used() <= slots;
+    return used() <= all_slots;
   }
   // The rule `shorter`.
   __device__ void shorten() {
-    for (uint32_t taken = used(); taken < slots;) {
+    for (uint32_t taken = used(); taken < all_slots;) {
       uint32_t key[K], best = 0, mine = 0, last = 0;
 #pragma unroll
       for (int k = 0; k < K; ++k) {
         const uint32_t l = length[k];
-        key[k] = l > 1 && taken + slots_of(l) <= slots ? count[k] << l : 0;
+        key[k] = l > 1 && taken + slots_of(l) <= all_slots ? count[k] << l : 0;
         best = key[k] > best ? key[k] : best;
       }
       best = device::warp_max(best);
@@ -71,7 +71,7 @@ template <int K> struct warp_lengths {
       for (int k = 0; k < K; ++k) {
         if (key[k] != best) continue;
         to += slots_of(length[k]);
-        if (to > slots) continue;
+        if (to > all_slots) continue;
         --length[k];
         last = to;
       }
@@ -149,7 +149,7 @@ template <uint32_t Symbols, uint32_t Most> __device__ uint32_t round_code(uint32
 #pragma unroll
     for (int k = 0; k < each; ++k) all.length[k] = pair >> lane & 1;
   } else {
-    all.template round<Most>();
+    all.template round_lengths<Most>();
   }
   uint32_t first[each] = {};
   all.assign(first);

@@ -40,7 +40,7 @@ class inflater {
 
   status copy_stored() noexcept {
     const uint64_t from = in_.position() / 8, left = stream_.size() - from, capacity = out_.size() - produced_;
-    const uint64_t count = std::min({uint64_t{block_.stored_bytes}, left, capacity});
+    const uint64_t count = (std::min)({uint64_t{block_.stored_bytes}, left, capacity});
     if (count != 0) std::memcpy(out_.data() + produced_, stream_.data() + from, count);
     produced_ += count;
     in_.seek(from + count);

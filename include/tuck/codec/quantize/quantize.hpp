@@ -84,7 +84,7 @@ template <floating_element T> class quantize {
     return {{{.id = codec_id::quantize,
               .version = 1,
               .mode = static_cast<uint8_t>(static_cast<uint32_t>(mode_) | static_cast<uint32_t>(predictor_) << 4),
-              .small = of_range && detail::is_bound(requested_) ? bits_of(detail::nearest_f32(requested_)) : 0,
+              .small_value = of_range && detail::is_bound(requested_) ? bits_of(detail::nearest_f32(requested_)) : 0,
               .large = effective_}}};
   }
   TUCK_HD static status from_stages(const stage_list& stages, quantize& parsed) noexcept;
@@ -244,8 +244,8 @@ TUCK_HD status quantize<T>::from_stages(const stage_list& stages, quantize& pars
   if (read.mode_ > bound_mode::pointwise || read.predictor_ > predictor::automatic) return status::bad_parameters;
   const bool of_range = read.needs_range();
   if (!detail::is_bound(s.large) && !(of_range && s.large == 0)) return status::bad_parameters;
-  if (of_range ? !detail::is_nearest_f32(s.small) : s.small != 0) return status::bad_parameters;
-  read.requested_ = of_range ? detail::f64_bits_of(__builtin_bit_cast(float, s.small)) : s.large;
+  if (of_range ? !detail::is_nearest_f32(s.small_value) : s.small_value != 0) return status::bad_parameters;
+  read.requested_ = of_range ? detail::f64_bits_of(__builtin_bit_cast(float, s.small_value)) : s.large;
   read.set_effective(s.large);
   parsed = read;
   return status::ok;

@@ -65,6 +65,7 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
   using steps = step_quantizer<T>;
   using mantissas = mantissa_quantizer<T>;
   using word = typename steps::word;
+  template <uint32_t N> using word_array = word[N];
 
   static constexpr uint32_t words = block_tile<T, Threads>::capacity / 32;  // one bit per value
 
@@ -131,7 +132,7 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
   }
   // Returns the values that 16 bytes of codes stand for.
   template <class Quantizer, uint32_t N>
-  __device__ static device::vec128 row_of(const Quantizer& quantizer, const word (&codes)[N]) {
+  __device__ static device::vec128 row_of(const Quantizer& quantizer, const word_array<N>& codes) {
     word x[N];
 #pragma unroll
     for (uint32_t i = 0; i < N; ++i) {

@@ -109,7 +109,7 @@ template <floating_element T, int Threads> class tile_quantizer {
         }
       }
     }
-    const uint32_t all = of_warps::max(temp_.of_warp, static_cast<uint32_t>(largest >> format::mantissa_bits));
+    const uint32_t all = of_warps::largest(temp_.of_warp, static_cast<uint32_t>(largest >> format::mantissa_bits));
     return codec.exponent_of(static_cast<bits>(bits{static_cast<bits>(all)} << format::mantissa_bits));
   }
 

@@ -157,7 +157,7 @@ template <floating_element T, uint32_t Most> class host_decoder {
     uint32_t u;
     for (uint32_t i = 0; i < extras_; ++i)
       if (!extents.get(u)) return false;
-    uint64_t last = extents.bit();
+    uint64_t last = extents.position();
     for (uint32_t i = 0; i < extras_; ++i) {
       static_cast<void>(unary.get(u));
       const uint32_t width = order_ + u;

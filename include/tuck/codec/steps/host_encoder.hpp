@@ -37,7 +37,9 @@ uint32_t best_threshold(const base_of_chunk<T>& base, uint32_t count, span<const
   uint32_t best = top, least = ~0u;
   for (uint32_t i = 0; i < candidates && i <= top; ++i) {
     const uint32_t bits = estimated_bits(top - i, values, changes);
-    if (bits < least) best = top - i, least = bits;
+    if (bits >= least) continue;
+    best = top - i;
+    least = bits;
   }
   return best;
 }

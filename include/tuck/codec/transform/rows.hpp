@@ -43,10 +43,10 @@ template <element T> class rows {
 
   // A codec without stages cannot encode.
   TUCK_HD constexpr stage_list stages() const noexcept {
-    return length_ == 0 ? stage_list{} : stage_list{{{.id = codec_id::rows, .version = 1, .small = length_}}};
+    return length_ == 0 ? stage_list{} : stage_list{{{.id = codec_id::rows, .version = 1, .small_value = length_}}};
   }
   TUCK_HD static constexpr status from_stages(const stage_list& stages, rows& parsed) noexcept {
-    const uint32_t length = stages.at[0].small;
+    const uint32_t length = stages.at[0].small_value;
     parsed = rows(length == 0 ? 1 : length);  // 0 does not match
     return match_single_stage(stages, parsed.stages().at[0]);
   }

@@ -64,7 +64,7 @@ class codes_to_shared {
     put(c, d);
     return true;
   }
-  void stay_before(std::uint32_t* last) { at_ = std::min(at_, last); }
+  void stay_before(std::uint32_t* last) { at_ = (std::min)(at_, last); }
   std::uint32_t bits() const { return bits_; }
   void finish() { *at_ = static_cast<std::uint32_t>(word_ >> 32); }
   void merge() {
@@ -93,7 +93,7 @@ class bits_in_shared {
  public:
   bits_in_shared(const std::uint32_t* words, std::uint32_t count) : words_(words), last_(count - 1) {}
   std::uint32_t from(std::uint32_t bit) const {
-    const std::uint32_t i = std::min(bit / 32, last_);
+    const std::uint32_t i = (std::min)(bit / 32, last_);
     return static_cast<std::uint32_t>((std::uint64_t{words_[i]} << 32 | words_[i + 1]) << bit % 32 >> 32);
   }
 
@@ -176,7 +176,7 @@ class shared_bit_writer {
     fill_ -= 32;
   }
   template <class Word> void put_word(Word x, std::uint32_t bits, call_site at = {}) {
-    put(static_cast<std::uint32_t>(x), std::min(bits, 32u), at);
+    put(static_cast<std::uint32_t>(x), (std::min)(bits, 32u), at);
     if (bits > 32) put(static_cast<std::uint32_t>(std::uint64_t{x} >> 32), bits - 32, at);
   }
   void finish(call_site at = {}) {

@@ -149,11 +149,11 @@ inline std::uint32_t or_if_differ(std::uint32_t x, U a, std::type_identity_t<U> 
 inline std::uint32_t make_pair(std::uint32_t low, std::uint32_t high) { return (low & 0xffffu) | high << 16; }
 inline std::int16_t of_pair(std::uint32_t x, int k) { return static_cast<std::int16_t>(x >> 16 * k); }
 inline std::uint32_t least_pair(std::uint32_t a, std::uint32_t b) {
-  const auto least = [&](int k) { return static_cast<std::uint32_t>(std::min(of_pair(a, k), of_pair(b, k))); };
+  const auto least = [&](int k) { return static_cast<std::uint32_t>((std::min)(of_pair(a, k), of_pair(b, k))); };
   return make_pair(least(0), least(1));
 }
 inline std::uint32_t most_pair(std::uint32_t a, std::uint32_t b) {
-  const auto most = [&](int k) { return static_cast<std::uint32_t>(std::max(of_pair(a, k), of_pair(b, k))); };
+  const auto most = [&](int k) { return static_cast<std::uint32_t>((std::max)(of_pair(a, k), of_pair(b, k))); };
   return make_pair(most(0), most(1));
 }
 inline std::uint32_t add_pair(std::uint32_t a, std::uint32_t b) { return make_pair(a + b, (a >> 16) + (b >> 16)); }
@@ -209,7 +209,7 @@ inline std::uint64_t warp_sum(std::uint64_t v, call_site at = {}) {
   return v;
 }
 inline std::uint64_t warp_max(std::uint64_t v, call_site at = {}) {
-  for (int lanes = 16; lanes > 0; lanes /= 2) v = std::max(v, shfl_xor(v, lanes, full_mask, at));
+  for (int lanes = 16; lanes > 0; lanes /= 2) v = (std::max)(v, shfl_xor(v, lanes, full_mask, at));
   return v;
 }
 template <atomic_word T> inline T warp_inclusive_sum(T v, call_site at = {}) {
