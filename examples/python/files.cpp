@@ -24,7 +24,7 @@ std::string path_of(const nb::bytes& path) { return {path.c_str(), path.size()};
 void write_frame(const nb::bytes& path, nb::handle frame) {
   const array from(frame, "the frame");
   const std::string to = path_of(path);
-  const nb::gil_scoped_release unlocked;
+  const unlocked interpreter;
   tools::output_file out(to);
   out.write(from.all());
   out.commit();
@@ -84,7 +84,7 @@ std::vector<std::pair<std::string, std::string>> write_tensors(const nb::bytes& 
   std::deque<named_array> arrays;
   for (const nb::handle t : tensors)
     arrays.emplace_back(nb::cast<std::string>(t[0]), t[1], nb::cast<std::string>(t[2]), t[3]);
-  const nb::gil_scoped_release unlocked;
+  const unlocked interpreter;
   std::map<std::string, const named_array*> by_name;
   std::vector<tools::named_tensor> described;
   for (const named_array& a : arrays) {
@@ -118,7 +118,7 @@ std::string other_format(const_bytes content) {
 class tensors_file {
  public:
   explicit tensors_file(const nb::bytes& path) {
-    const nb::gil_scoped_release unlocked;
+    const unlocked interpreter;
     try {
       read(tools::read_input(path_of(path)));
     } catch (const tools::file_error& e) {
@@ -152,7 +152,7 @@ class tensors_file {
       before = std::make_unique<array>(base, "the base of " + t.about.tensor.substr(0, t.about.tensor.size() - 2));
       if (before->bytes() != to.bytes()) check(status::wrong_base, about_tensor_of(t));
     }
-    const nb::gil_scoped_release unlocked;
+    const unlocked interpreter;
     if (before != nullptr)
       check(tools::decode_delta_frame(t.content, before->all(), to.all(), {.threads = threads}), about_tensor_of(t));
     else if (t.is_frame)

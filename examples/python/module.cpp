@@ -48,7 +48,7 @@ uint64_t encode_to(nb::handle tensor, const array* base, nb::handle out, encode_
   }
   outcome done;
   {
-    const nb::gil_scoped_release unlocked;
+    const unlocked interpreter;
     done = p.codec->encode(p.values, frame, p.options, {.threads = how.threads}, base != nullptr ? &before : nullptr);
   }
   if (done.code == status::output_too_small)
@@ -73,7 +73,7 @@ void decode(nb::handle frame, nb::handle out, const std::string& as, nb::handle 
   if (overlap(from.all(), values)) refuse(refusal::overlap, "out overlaps the frame");
   outcome done;
   {
-    const nb::gil_scoped_release unlocked;
+    const unlocked interpreter;
     done = tools::decode_frame(from.all(), values, 0, {.threads = threads});
   }
   check(done);
@@ -94,7 +94,7 @@ void apply_delta(nb::handle delta, nb::handle base, const std::string& as_base, 
     refuse(refusal::overlap, "out overlaps the delta, or a part of the base; it may be the base itself");
   outcome done;
   {
-    const nb::gil_scoped_release unlocked;
+    const unlocked interpreter;
     done = tools::decode_delta_frame(from.all(), before.all(), values, {.threads = threads});
   }
   check(done);
@@ -149,7 +149,7 @@ nb::tuple dlpack_on_device(const nb::object& capsule) {
 
 uint64_t digest_array(nb::handle tensor) {
   const array x(tensor, "the tensor");
-  const nb::gil_scoped_release unlocked;
+  const unlocked interpreter;
   return checksum(x.all());
 }
 

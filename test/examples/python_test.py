@@ -358,6 +358,46 @@ class Processes(unittest.TestCase):
             os._exit(0 if (tuck.decode(frame, threads=0) == x).all() else 1)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
 
+    # The threads wait for the interpreter's lock in a call, also in Python code that the extension calls.
+    def test_exit_while_daemon_threads_are_in_calls(self):
+        code = """if True:
+            import sys, threading, time
+            import numpy as np, tuck, tuck.training
+            x, path = np.zeros(1 << 18, np.float32), sys.argv[1] + "/x.tuck"
+            frame, delta, out = tuck.encode(x), tuck.encode_delta(x, x), np.empty_like(x)
+            tuck.save(path, x)
+            tuck.save(sys.argv[1] + "/all.tuck", {"x": x})
+            class Slow:
+                def __dlpack__(self, **how):
+                    for _ in range(100): time.sleep(0)  # gives the lock away
+                    return x.__dlpack__(**how)
+                def __index__(self):
+                    for _ in range(100): time.sleep(0)  # gives the lock away
+                    return 1
+            def job(made):
+                made.start()
+                made.wait()
+            def refused():
+                try: tuck.encode(np.zeros(1, "M8[s]"))
+                except tuck.DtypeError: pass
+            calls = [lambda: tuck.encode(x), lambda: tuck.decode(frame, out=out), lambda: tuck.digest(x),
+                     lambda: tuck.save(path, x), lambda: tuck.load(path), lambda: tuck.load(sys.argv[1] + "/all.tuck"),
+                     lambda: tuck.save(sys.argv[1] + "/all.tuck", {"x": x}), lambda: tuck.encode_delta(x, x),
+                     lambda: tuck.apply_delta(delta, x), lambda: tuck.encode_batch([x, x]),
+                     lambda: job(tuck.training.encode_job(x)), lambda: job(tuck.training.decode_job(frame, out)),
+                     lambda: tuck.training.encode_job(x).start(), lambda: tuck.encode(Slow()),
+                     lambda: tuck.encode(x[:9], threads=Slow()), refused]
+            def forever(call):
+                while True: call()
+            for call in calls[int(sys.argv[2])::2]:
+                threading.Thread(target=forever, args=(call,), daemon=True).start()
+            time.sleep(0.3)
+            """
+        with tempfile.TemporaryDirectory() as folder:
+            for half in "01":
+                ran = subprocess.run([sys.executable, "-c", code, folder, half], stderr=subprocess.PIPE)
+                self.assertEqual((ran.returncode, ran.stderr), (0, b""))
+
     def test_files_and_the_program(self):
         x = sparse()
         with tempfile.TemporaryDirectory() as folder:
