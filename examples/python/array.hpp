@@ -256,6 +256,16 @@ inline void check_base(const array& base, dtype type, const std::string& base_ro
     refuse(refusal::wrong_size, base_role + " has shape " + shape_text(base) + ", the tensor " + shape_text(x));
 }
 
+// Checks the type of an array for the values of a frame. Integers stand for types that NumPy does not have. `as`: as of
+// array::type.
+inline void check_type(const frame_header& h, const array& x, const std::string& as, const std::string& role) {
+  const dtype type = x.type(as, role);
+  const bool has_numpy = h.type != dtype::bf16 && h.type != dtype::f8e4m3 && h.type != dtype::f8e5m2;
+  if (type == h.type || (as.empty() && !has_numpy && type <= dtype::i64 && size_of(type) == size_of(h.type))) return;
+  throw failure{static_cast<uint32_t>(status::type_mismatch),
+                role + " has dtype " + (as.empty() ? x.type_text() : as) + ", the frame " + name(h.type)};
+}
+
 inline bool overlap(const_bytes a, const_bytes b) {
   return !a.empty() && !b.empty() && a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
 }

@@ -31,7 +31,9 @@ nb::tuple plan_of(const std::string& type, const std::vector<uint64_t>& shape, e
                         nb::bytes(p.metadata.data(), p.metadata.size()));
 }
 
-uint64_t encode_to(nb::handle tensor, const array* base, nb::handle out, encode_settings& how) {
+// as_base: of `base`, as of array::type.
+uint64_t encode_to(nb::handle tensor, const array* base, const std::string& as_base, nb::handle out,
+                   encode_settings& how) {
   const array x(tensor, "the tensor"), to(out, "out", true);
   const plan p(x, how, base != nullptr);
   const bytes frame = to.all();
@@ -42,7 +44,7 @@ uint64_t encode_to(nb::handle tensor, const array* base, nb::handle out, encode_
                                       " dimension(s); for a frame pass a uint8 array of one");
   if (base != nullptr) {
     before = base->all();
-    check_base(*base, base->type(how.as, "the base"), "the base", x, p.type);
+    check_base(*base, base->type(as_base, "the base"), "the base", x, p.type);
     if (!tuck::aligned(before.data(), size_of(p.type))) check(status::misaligned, "the base");
     if (overlap(before, frame)) refuse(refusal::overlap, "out overlaps the base");
   }
@@ -58,11 +60,12 @@ uint64_t encode_to(nb::handle tensor, const array* base, nb::handle out, encode_
   return done.bytes;
 }
 uint64_t encode(nb::handle tensor, nb::handle out, encode_settings& how) {
-  return encode_to(tensor, nullptr, out, how);
+  return encode_to(tensor, nullptr, {}, out, how);
 }
-uint64_t encode_delta(nb::handle tensor, nb::handle base, nb::handle out, encode_settings& how) {
+uint64_t encode_delta(nb::handle tensor, nb::handle base, const std::string& as_base, nb::handle out,
+                      encode_settings& how) {
   const array before(base, "the base");
-  return encode_to(tensor, &before, out, how);
+  return encode_to(tensor, &before, as_base, out, how);
 }
 
 // `as`: the type that integers in `out` stand for, or empty.
@@ -201,7 +204,7 @@ NB_MODULE(_tuck, m) {
   m.def("most_bytes", &most_bytes, "tensor"_a, "how"_a, "is_delta"_a);
   m.def("plan_of", &plan_of, "type"_a, "shape"_a, "how"_a, "is_delta"_a);
   m.def("encode", &encode, "tensor"_a, "out"_a, "how"_a);
-  m.def("encode_delta", &encode_delta, "tensor"_a, "base"_a, "out"_a, "how"_a);
+  m.def("encode_delta", &encode_delta, "tensor"_a, "base"_a, "base_type"_a, "out"_a, "how"_a);
   m.def("decode", &decode, "frame"_a, "out"_a, "as_type"_a, "threads"_a.none());
   m.def("apply_delta", &apply_delta, "delta"_a, "base"_a, "base_type"_a, "out"_a, "as_type"_a, "threads"_a.none());
   m.def("info", &info, "frame"_a);

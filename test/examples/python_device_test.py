@@ -297,6 +297,8 @@ class Device(unittest.TestCase):
                            ("the base has dtype i32, the tensor f32", x.view(np.int32))]:
             with self.assertRaisesRegex(tuck.SizeError, text):
                 tuck.encode_delta(device_x, Standin(base))
+        with self.assertRaisesRegex(tuck.DtypeError, "the base has dtype i32, the delta f32"):
+            tuck.apply_delta(delta, Standin(x.view(np.int32)), out=Standin(x.copy()))
         big = x.astype(">f4")
         for error, call in [
                 (tuck.UnknownCodecError, lambda: tuck.encode(device_x, "nope")),

@@ -170,6 +170,45 @@ class Deltas(unittest.TestCase):
             with self.assertRaisesRegex(tuck.SizeError, text.replace("base", "base of tensor 'a'").replace("tuck", "")):
                 tuck.save(os.devnull + ".tuck", {"a": self.x}, base={"a": base})
 
+    def check_refused(self, x, base, text, **how):
+        with tempfile.TemporaryDirectory() as folder:
+            for suffix, of_all in (("", {}), (" of tensor 'a'", {"dtype": {"a": how["dtype"]}} if how else {})):
+                path = Path(folder) / "x.tuck"
+                calls = [lambda: tuck.save(path, {"a": x}, base={"a": base}, **of_all)] if suffix else [
+                    lambda: tuck.encode_delta(x, base, **how), lambda: tuck.save(path, x, base=base, **how)]
+                calls += [] if suffix or how else [lambda: tuck.encode_delta_batch([x], [base])]
+                for call in calls:
+                    with self.assertRaisesRegex(tuck.TuckError, text.replace("base", "base" + suffix, 1)):
+                        call()
+                self.assertFalse(path.exists())
+
+    def test_a_base_of_another_type_of_the_same_size(self):
+        x = sparse(dtype=np.float16)
+        for name in ("int16", "uint16"):
+            self.check_refused(x, x.view(name), f"the base has dtype {name[0]}16, the tensor f16$")
+            self.check_refused(x.view(name), x, f"the base has dtype f16, the tensor {name[0]}16$")
+        self.check_refused(x.view(np.uint16), x, "the base has dtype float16; dtype='bf16' takes integers", dtype="bf16")
+        delta = tuck.encode_delta(x.view(np.uint16), x.view(np.int16), dtype="bf16")  # both stand for others
+        self.assertEqual(tuck.info(delta).dtype, "bf16")
+        if torch is None or not hasattr(torch, "float8_e5m2"):
+            return
+        names = {"float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2", "int8": "i8", "uint8": "u8", "bfloat16": "bf16",
+                 "float16": "f16", "int16": "i16"}
+        values = torch.ones(500, dtype=torch.uint8)
+        for name, of in names.items():
+            for other, of_other in names.items():
+                x, base = values.to(getattr(torch, name)), values.to(getattr(torch, other))
+                if name != other and x.element_size() == base.element_size():
+                    self.check_refused(x, base, f"the base has dtype {of_other}, the tensor {of}$")
+        x, other = values.to(torch.float8_e4m3fn), values.to(torch.float8_e5m2)
+        for call in (lambda: tuck.encode(other, dtype="f8e4m3"), lambda: tuck.encode_delta(x, other, dtype="f8e4m3")):
+            with self.assertRaisesRegex(tuck.DtypeError, "has dtype torch.float8_e5m2; dtype='f8e4m3' is for integers"):
+                call()
+        with tempfile.TemporaryDirectory() as folder:
+            tuck.save(folder + "/x.tuck", {"a": x}, base={"a": x})
+            with self.assertRaisesRegex(tuck.TuckError, "the base of tensor 'a' has dtype f8e5m2, the frame f8e4m3"):
+                tuck.load(folder + "/x.tuck", base={"a": x.view(torch.float8_e5m2)})
+
 
 class Errors(unittest.TestCase):
     def test_calls(self):

@@ -134,6 +134,13 @@ def _settings(codec, dtype, bound, checksums, threads, for_gpu=False):
         return _cached_settings.__wrapped__(codec, dtype, bound, checksums, threads, for_gpu)
 
 
+def _own_type(own, x, role, dtype):
+    """The name of the type of x, unless it was declared to be another."""
+    if dtype not in (None, own):
+        raise DtypeError(f"{role} has dtype {x.dtype}; dtype='{dtype}' is for integers")
+    return own
+
+
 def _array(x, role, dtype=None):
     """What the extension takes for x, and the name of its type if the array does not tell."""
     if isinstance(x, np.ndarray):
@@ -147,8 +154,10 @@ def _array(x, role, dtype=None):
         if not x.dtype.isnative:
             raise ByteOrderError(f"{role} is big-endian; pass x.astype(x.dtype.newbyteorder('='))")
         own = _ML_DTYPES.get(x.dtype.name)
-        if own or x.dtype.kind == "V" and dtype and x.dtype.names is None and x.dtype.itemsize <= 2:
-            return x.view(f"u{x.dtype.itemsize}"), dtype or own
+        if own:
+            return x.view(f"u{x.dtype.itemsize}"), _own_type(own, x, role, dtype)
+        if x.dtype.type is np.void and dtype and x.dtype.names is None and x.dtype.itemsize <= 2:
+            return x.view(f"u{x.dtype.itemsize}"), dtype
         if x.dtype.kind == "V" or x.dtype.hasobject:  # whose values are elsewhere
             _refuse_type(x, role)
         return x, dtype
@@ -169,9 +178,9 @@ def _array(x, role, dtype=None):
         if name == "bool":  # DLPack of older versions does not take it
             return x.view(_torch().uint8), dtype or "bool"
         if name == "bfloat16":
-            return x.view(_torch().int16), dtype or "bf16"
+            return x.view(_torch().int16), _own_type("bf16", x, role, dtype)
         if name in _ML_DTYPES:
-            return x.view(_torch().uint8), dtype or _ML_DTYPES[name]
+            return x.view(_torch().uint8), _own_type(_ML_DTYPES[name], x, role, dtype)
         if name.startswith(("int", "uint", "bits")) and name not in NUMPY.values():  # to DLPack they are others
             _refuse_type(x, role)
         return x, dtype
@@ -310,13 +319,13 @@ def encode_delta(x, base, codec=None, *, out=None, dtype=None, checksums=True, t
         how = _settings(codec or _OF_DELTAS, None, None, True, 1, True)
         return device.encode([x], how, _mode(None), dtype, True, stream, [base], [out])[0]
     _refuse_stream(stream)
-    x, dtype = _array(x, "the tensor", dtype)
-    base, _ = _array(base, "the base", dtype)
-    how = _settings(codec or _OF_DELTAS, dtype, None, True, threads, for_gpu)
+    x, own = _array(x, "the tensor", dtype)
+    base, of_base = _array(base, "the base", dtype)
+    how = _settings(codec or _OF_DELTAS, own, None, True, threads, for_gpu)
     if out is None:
         room = _room(_tuck.most_bytes(x, how, True), x)
-        return _used(room, _tuck.encode_delta(x, base, room, how))
-    return out[: _tuck.encode_delta(x, base, _array(out, "out")[0], how)]
+        return _used(room, _tuck.encode_delta(x, base, of_base or "", room, how))
+    return out[: _tuck.encode_delta(x, base, of_base or "", _array(out, "out")[0], how)]
 
 
 def _new_tensor(frame, like):
@@ -612,8 +621,8 @@ def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: Optional[str] 
         key.encode()  # UnicodeEncodeError for what no file can have
         as_type = dtype.get(key) if dtype else None
         own, own_type = _array(tensor, f"tensor '{key}'", as_type)
-        of_base = None if base is None else _array(base[key], f"the base of tensor '{key}'", as_type)[0]
-        tensors.append((key, own, own_type or "", of_base))
+        of_base, base_type = (None, None) if base is None else _array(base[key], f"the base of tensor '{key}'", as_type)
+        tensors.append((key, own, own_type or "", of_base, base_type or ""))
     codec = codec or ("zvc" if base is None else "")
     return dict(_tuck.write_tensors(name, tensors, codec, mode, value, threads))
 
@@ -660,8 +669,8 @@ def load(path: Path, *, names: Union[str, Iterable[str], None] = None, base: Any
         values: Any = _torch().empty(size, dtype=_torch().uint8, device="cpu") if torch else np.empty(size, np.uint8)
         if base is not None and name not in base:
             raise KeyError(f"base: there is no tensor {name!r}")
-        of_base = None if base is None else _array(base[name], f"the base of tensor '{name}'")[0]
-        file.read(which, _array(values, "out")[0], of_base, threads)
+        of_base = (None, "") if base is None else _out(base[name], f"the base of tensor '{name}'")
+        file.read(which, _array(values, "out")[0], *of_base, threads)
         own = {"BOOL": "bool", "C64": "complex64"}.get(file_type, dtype if dtype != "u8" or file_type == "U8" else None)
         if own is not None:
             to = torch_type(_torch(), own) if torch else NUMPY.get(own, own)

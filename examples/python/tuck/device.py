@@ -179,7 +179,7 @@ def _declared(own, bytes, dtype, role):
     if dtype not in _BYTES:
         raise DtypeError(f"dtype '{dtype}' is none of {', '.join(_BYTES)}")
     if own != dtype and not (own is None or own[0] in "ui") or _BYTES[dtype] != bytes:
-        raise DtypeError(f"{role}: dtype '{dtype}' needs integers of {8 * _BYTES[dtype]} bits")
+        raise DtypeError(f"{role} has dtype {own}; dtype '{dtype}' needs integers of {8 * _BYTES[dtype]} bits")
     return dtype
 
 
@@ -197,6 +197,11 @@ _TORCH_NAMES = {of: name for name, of in TORCH.items()}
 
 def _in_frame(dtype: str) -> str:
     return "u8" if dtype == "bool" else dtype
+
+
+def _stands_for(own: str, wanted: str) -> bool:
+    """Whether values of a type may be those of a frame. Integers are for types that NumPy does not have."""
+    return own == wanted or wanted in AS_INTEGERS and own[0] in "ui" and _BYTES[own] == _BYTES[wanted]
 
 
 @lru_cache(maxsize=None)
@@ -368,14 +373,14 @@ def decode(frames, check, stream, bases: Any = None, outs=None, keys=None) -> li
                 _check_delta_codec(frame.codec)
                 like = _place(bases[tensor.at], "the base", stream=on.handle)
                 shape, dtype = like.shape, like.dtype
+                if not _stands_for(_in_frame(dtype), _in_frame(frame.dtype)):
+                    raise DtypeError(f"the base has dtype {dtype}, the delta {frame.dtype}")
                 places.append(like)
             out = outs[tensor.at] if outs else None
             if out is None:
                 out = _new(shape, dtype, like, on)
             values = _place(out, "out", is_written=True, stream=on.handle)
-            stands_for = (frame.dtype in AS_INTEGERS and values.dtype[0] in "ui"
-                          and _BYTES[values.dtype] == _BYTES[frame.dtype])
-            if not stands_for and frame.dtype not in (values.dtype, {"u8": "bool"}.get(values.dtype)):
+            if not _stands_for(values.dtype, frame.dtype) and frame.dtype != {"u8": "bool"}.get(values.dtype):
                 raise DtypeError(f"out has dtype {values.dtype}, the frame {frame.dtype}")
             size = prod(frame.shape) * _BYTES[frame.dtype]
             if is_delta and like.bytes != size:
