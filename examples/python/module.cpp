@@ -2,14 +2,20 @@
 // CPU. Encoding and decoding run without the interpreter's lock.
 #include "plan.hpp"
 
+#include <tuck/frame/delta_writers.hpp>
+
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 using namespace nanobind::literals;
@@ -82,9 +88,9 @@ void decode(nb::handle frame, nb::handle out, const std::string& as, nb::handle 
   check(done);
 }
 
-// as_base, as: of base and `out`.
+// as_base, as: of base and `out`. passes: a delta_passes.
 void apply_delta(nb::handle delta, nb::handle base, const std::string& as_base, nb::handle out, const std::string& as,
-                 nb::handle most_threads) {
+                 nb::handle most_threads, uint8_t passes) {
   const unsigned threads = threads_of(most_threads);
   const array from(delta, "the delta"), before(base, "the base"), to(out, "out", true);
   const frame_header h = header_of(from.all());
@@ -98,9 +104,37 @@ void apply_delta(nb::handle delta, nb::handle base, const std::string& as_base, 
   outcome done;
   {
     const unlocked interpreter;
-    done = tools::decode_delta_frame(from.all(), before.all(), values, {.threads = threads});
+    done = tools::decode_delta_frame(from.all(), before.all(), values, {.threads = threads},
+                                     {.passes = static_cast<delta_passes>(passes)});
   }
   check(done);
+}
+
+// What delta_writers takes of arrays on the CPU: addresses and sizes of delta, base and out.
+using memory_of_item = std::array<uint64_t, 6>;
+memory_of_item delta_memory_of(nb::handle delta, nb::handle base, nb::handle out) {
+  const array from(delta, "the delta"), before(base, "the base"), to(out, "out", true);
+  const auto address = [](const array& x) { return reinterpret_cast<uintptr_t>(x.data()); };
+  return {address(from), from.bytes(), address(before), before.bytes(), address(to), to.bytes()};
+}
+// For each item of a batch the index of the item that writes its values, then the index of an item whose output
+// overlaps other memory, or -1.
+std::pair<std::vector<uint64_t>, int64_t> writers_of(const std::vector<memory_of_item>& items) {
+  const auto at = [](uint64_t address, uint64_t size) { return bytes(reinterpret_cast<std::byte*>(address), size); };
+  delta_writers writers;
+  const status s = writers.find(items.size(), [&](uint64_t i) {
+    const auto& m = items[i];
+    return delta_memory{at(m[0], m[1]), at(m[2], m[3]), at(m[4], m[5])};
+  });
+  if (s == status::overlapping) return {{}, static_cast<int64_t>(writers.which)};
+  check(s);
+  std::vector<uint64_t> all;
+  for (uint64_t i = 0; i < items.size(); ++i) all.push_back(writers[i]);
+  return {std::move(all), -1};
+}
+bool are_same_delta(nb::handle a, nb::handle b) {
+  const array first(a, "the delta"), second(b, "the delta");
+  return same_delta(first.all(), second.all());
 }
 
 // Type, shape, and whether the values are in Fortran order.
@@ -206,7 +240,13 @@ NB_MODULE(_tuck, m) {
   m.def("encode", &encode, "tensor"_a, "out"_a, "how"_a);
   m.def("encode_delta", &encode_delta, "tensor"_a, "base"_a, "base_type"_a, "out"_a, "how"_a);
   m.def("decode", &decode, "frame"_a, "out"_a, "as_type"_a, "threads"_a.none());
-  m.def("apply_delta", &apply_delta, "delta"_a, "base"_a, "base_type"_a, "out"_a, "as_type"_a, "threads"_a.none());
+  m.def("apply_delta", &apply_delta, "delta"_a, "base"_a, "base_type"_a, "out"_a, "as_type"_a, "threads"_a.none(),
+        "passes"_a = 0);
+  m.attr("verify_delta") = static_cast<uint8_t>(delta_passes::verify);
+  m.attr("write_delta") = static_cast<uint8_t>(delta_passes::write);
+  m.def("delta_memory", &delta_memory_of, "delta"_a, "base"_a, "out"_a);
+  m.def("delta_writers", &writers_of, "items"_a);
+  m.def("same_delta", &are_same_delta, "a"_a, "b"_a);
   m.def("info", &info, "frame"_a);
   m.def("tensor_of", &tensor_of_frame, "frame"_a);
   m.def("is_fortran", &is_fortran, "frame"_a);

@@ -141,6 +141,41 @@ class Deltas(unittest.TestCase):
             with self.assertRaisesRegex(KeyError, f"{name}: there is no '[wi]', which (tensors|deltas) has"):
                 call()
 
+    def test_tied_arrays_in_a_batch(self):
+        for like in (np.array,) if torch is None else (np.array, torch.tensor):
+            w, v, x = like(self.base), like(self.base), like(self.x)
+            server = {"emb": w, "v": v, "head": w}
+            deltas = tuck.encode_delta_batch(dict.fromkeys(server, x), server)
+            made = tuck.apply_delta_batch(deltas, server, out=server)
+            self.assertTrue(made["emb"] is w and made["head"] is w)
+            self.assertTrue((w == x).all() and (v == x).all())
+            w[...] = v[...] = like(self.base)
+            tuck.apply_delta_batch([deltas["v"]] * 3, [v, v[:], v], out=[v, v[:], v])  # other objects, the same memory
+            self.assertTrue((v == x).all())
+
+    def test_batches_write_all_or_nothing(self):
+        w, v, other = self.base.copy(), self.base.copy(), tuck.encode_delta(self.x + 1, self.base)
+        wrong, half = self.x.copy(), self.base.copy().reshape(-1)
+        part = tuck.encode_delta(half[:200], half[1:201])
+        for deltas, arrays, bases, error, name in [
+                ([self.delta, self.delta, self.delta], [v, wrong, w], None, tuck.WrongBaseError, 1),
+                ([self.delta, self.delta[: self.delta.size // 2], self.delta], [v, self.x, w], None,
+                 tuck.DamagedFrameError, 1),
+                ([self.delta, self.delta, other], [v, w, w], None, tuck.OverlapError, 2),
+                ([self.delta, self.delta], [w, w[:]], [w, self.base], None, None),
+                ([self.delta, part], [w, w.reshape(-1)[1:201]], None, tuck.OverlapError, "[01]"),
+                ([self.delta, self.delta], [w, v], [w, w], tuck.OverlapError, "[01]"),
+                ([self.delta, self.delta], [w, self.delta[:0]], [w, v], tuck.TuckError, 1)]:
+            w[...] = v[...] = self.base
+            call = lambda: tuck.apply_delta_batch(deltas, arrays if bases is None else bases, out=arrays)  # noqa: E731
+            if error is None:
+                call()
+                self.assertTrue((w == self.x).all())
+                continue
+            with self.assertRaisesRegex(error, f"tensor {name}"):
+                call()
+            self.assertTrue((w == self.base).all() and (v == self.base).all())
+
     def test_checksums_are_always_there(self):
         x = [self.x]
         self.assertEqual(tuck.encode_delta(self.x, self.base, checksums=True).tobytes(), self.delta.tobytes())

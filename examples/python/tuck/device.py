@@ -40,7 +40,7 @@ def _library():
     p, size, text, number = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int
     for name, result, arguments in (
             ("encode", size, (p, size, number, number, text, size, p, ctypes.POINTER(size), number, p)),
-            ("decode", size, (p, size, number, p, ctypes.POINTER(size), number, p)), ("after", size, (p, p, number)),
+            ("decode", size, (p, size, number, p, number, p, ctypes.POINTER(size), number, p)), ("after", size, (p, p, number)),
             ("wait", size, (p, p, size, number, p)), ("allocate", size, (size, number, p, ctypes.POINTER(p))),
             ("free", None, (p, number, p)), ("of", number, (p,)), ("message", text, (size,))):
         function = getattr(loaded, "tuck_device_" + name)
@@ -363,7 +363,7 @@ def decode(frames, check, stream, bases: Any = None, outs=None, keys=None) -> li
                                   "tuck.DeviceFrame(array, codec, dtype, shape); tuck.info(array) waits")
         first = frames[0]
         on = _stream_of(stream if stream is not None or is_torch(first.buffer) else first._stream, first.buffer)
-        items, places, made, is_delta = np.zeros(len(frames), _ITEM), [], [], bases is not None
+        items, places, made, memory, is_delta = np.zeros(len(frames), _ITEM), [], [], [], bases is not None
         for tensor.at, frame in enumerate(frames):
             of = _place(frame.buffer, "the delta" if is_delta else "the frame", stream=on.handle)
             if of.stream is None:
@@ -395,17 +395,37 @@ def decode(frames, check, stream, bases: Any = None, outs=None, keys=None) -> li
             else:
                 _check_apart(values, of, "out overlaps the frame")
             places += [of, values]
+            memory.append((of.pointer, of.bytes, like.pointer, like.bytes, values.pointer, values.bytes))
             _check_device(places[0], of, values, like)
             items[tensor.at] = (values.pointer, values.bytes, of.pointer, of.bytes, like.pointer if is_delta else 0,
                                 1, 0 if frame.codec in _lossy() else -1, 1, 0, frame.codec.encode(),
                                 _in_frame(frame.dtype).encode())
             made.append(out)
-        outcomes = _run(tensor, "decode", items, on, places, is_delta)
+        writers = np.array(writers_of(tensor, memory), "u8") if is_delta else None
+
+        def run(passes, outcomes=None):
+            return _run(tensor, "decode", items, on, places, is_delta, writers.ctypes.data if is_delta else None, passes,
+                        outcomes=outcomes)
+
+        verifies_first = check and is_delta and len(frames) > 1
+        outcomes = run(_tuck.verify_delta if verifies_first else 0)
         if check:
             place = _place(outcomes, "the outcome")
             for tensor.at, seen in enumerate(_wait(place.pointer, len(frames), place.device, on.handle)):
                 _check_outcome(seen)
+        if verifies_first:
+            run(_tuck.write_delta, outcomes)
+            _check(_library().tuck_device_wait(None, None, 0, place.device, on.handle))
     return made
+
+
+def writers_of(tensor, memory) -> List[int]:
+    """For each delta of a batch the index of that which writes its output. memory: addresses and sizes of each."""
+    writers, which = _tuck.delta_writers(memory)
+    if which >= 0:
+        tensor.at = which
+        raise OverlapError("out overlaps memory of another tensor of the batch")
+    return writers
 
 
 @lru_cache(maxsize=None)
@@ -413,10 +433,10 @@ def _lossy():
     return {name for name, _, is_lossy in _tuck.codecs() if is_lossy}
 
 
-def _run(tensor, call, items, on: _Stream, places, *arguments) -> Any:
+def _run(tensor, call, items, on: _Stream, places, *arguments, outcomes=None) -> Any:
     """Calls the library. Returns an array of outcomes, which the call will write."""
     _order(on, *places)
-    outcomes, which = _new((len(items), 2), "i64", places[0], on), ctypes.c_uint64()
+    outcomes, which = _new((len(items), 2), "i64", places[0], on) if outcomes is None else outcomes, ctypes.c_uint64()
     number = getattr(_library(), "tuck_device_" + call)(
         items.ctypes.data, len(items), *arguments, _place(outcomes, "the outcome").pointer, ctypes.byref(which),
         places[0].device, on.handle)
