@@ -418,7 +418,8 @@ class Deltas(unittest.TestCase):
                 ([self.delta, part], [w, first], None, tuck.OverlapError, "[01]"),
                 ([self.delta, self.delta], [w, v], [w, w], tuck.OverlapError, "[01]")]:
             for check in (True, False):
-                with self.assertRaisesRegex(error, f"tensor {name}") if check or "[" in str(name) else contextlib.nullcontext():
+                is_raised = check or "[" in str(name)
+                with self.assertRaisesRegex(error, f"tensor {name}") if is_raised else contextlib.nullcontext():
                     tuck.apply_delta_batch(deltas, bases or arrays, out=arrays, check=check)
                 self.assertTrue((w.seen == (x if not check and error is tuck.WrongBaseError else before)).all())
                 self.assertTrue((v.seen == before).all() or not check)

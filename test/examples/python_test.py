@@ -222,7 +222,8 @@ class Deltas(unittest.TestCase):
         for name in ("int16", "uint16"):
             self.check_refused(x, x.view(name), f"the base has dtype {name[0]}16, the tensor f16$")
             self.check_refused(x.view(name), x, f"the base has dtype f16, the tensor {name[0]}16$")
-        self.check_refused(x.view(np.uint16), x, "the base has dtype float16; dtype='bf16' takes integers", dtype="bf16")
+        self.check_refused(x.view(np.uint16), x, "the base has dtype float16; dtype='bf16' takes integers",
+                           dtype="bf16")
         delta = tuck.encode_delta(x.view(np.uint16), x.view(np.int16), dtype="bf16")  # both stand for others
         self.assertEqual(tuck.info(delta).dtype, "bf16")
         if torch is None or not hasattr(torch, "float8_e5m2"):

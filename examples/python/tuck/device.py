@@ -40,9 +40,10 @@ def _library():
     p, size, text, number = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int
     for name, result, arguments in (
             ("encode", size, (p, size, number, number, text, size, p, ctypes.POINTER(size), number, p)),
-            ("decode", size, (p, size, number, p, number, p, ctypes.POINTER(size), number, p)), ("after", size, (p, p, number)),
-            ("wait", size, (p, p, size, number, p)), ("allocate", size, (size, number, p, ctypes.POINTER(p))),
-            ("free", None, (p, number, p)), ("of", number, (p,)), ("message", text, (size,))):
+            ("decode", size, (p, size, number, p, number, p, ctypes.POINTER(size), number, p)),
+            ("after", size, (p, p, number)), ("wait", size, (p, p, size, number, p)),
+            ("allocate", size, (size, number, p, ctypes.POINTER(p))), ("free", None, (p, number, p)),
+            ("of", number, (p,)), ("message", text, (size,))):
         function = getattr(loaded, "tuck_device_" + name)
         function.restype, function.argtypes = result, arguments
     return loaded
@@ -401,11 +402,10 @@ def decode(frames, check, stream, bases: Any = None, outs=None, keys=None) -> li
                                 1, 0 if frame.codec in _lossy() else -1, 1, 0, frame.codec.encode(),
                                 _in_frame(frame.dtype).encode())
             made.append(out)
-        writers = np.array(writers_of(tensor, memory), "u8") if is_delta else None
+        writers = np.array(writers_of(tensor, memory) if is_delta else [], "u8")
 
         def run(passes, outcomes=None):
-            return _run(tensor, "decode", items, on, places, is_delta, writers.ctypes.data if is_delta else None, passes,
-                        outcomes=outcomes)
+            return _run(tensor, "decode", items, on, places, is_delta, writers.ctypes.data, passes, outcomes=outcomes)
 
         verifies_first = check and is_delta and len(frames) > 1
         outcomes = run(_tuck.verify_delta if verifies_first else 0)
