@@ -8,7 +8,7 @@ set(documented
   codec/transform/differences.hpp codec/transform/rows.hpp codec/zvc/zvc.hpp
   core/dtype.hpp core/span.hpp core/status.hpp core/version.hpp
   frame/any_codec.hpp frame/batch.cuh frame/block.cuh frame/delta.cuh frame/device.cuh
-  frame/execution.hpp frame/format.hpp frame/host.hpp frame/host_delta.hpp
+  frame/delta_writers.hpp frame/execution.hpp frame/format.hpp frame/host.hpp frame/host_delta.hpp
   frame/launch.hpp frame/reader.hpp frame/statistics.cuh
   memory/cuda_mr.cuh memory/frame_buffer.cuh memory/frame_buffer.hpp memory/resource.hpp
   model/advisor.hpp model/bound_control.hpp model/predictor.hpp model/predictor_file.hpp

@@ -3,6 +3,7 @@
 
 #include "codec_rules.hpp"
 #include "codecs.hpp"
+#include "lock.hpp"
 #include "support/files.hpp"
 
 #include <nanobind/nanobind.h>
@@ -78,7 +79,7 @@ inline constexpr const char* boolean = "bool";
 // Most threads of a call; 0: one per core.
 inline unsigned threads_of(nb::handle number) {
   constexpr Py_ssize_t most = 1024;
-  const Py_ssize_t count = PyNumber_AsSsize_t(number.ptr(), nullptr);
+  const Py_ssize_t count = in_python([&] { return PyNumber_AsSsize_t(number.ptr(), nullptr); });
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
     throw failure{type_error, std::string("threads: pass a number, not of type ") + Py_TYPE(number.ptr())->tp_name};
@@ -94,14 +95,19 @@ class array {
  public:
   // `role`: what errors call it.
   array(nb::handle x, const std::string& role, bool is_written = false) : from_(x) {
-    if (PyObject_CheckBuffer(x.ptr()) != 0 && PyObject_GetBuffer(x.ptr(), &buffer_, PyBUF_RECORDS_RO) == 0)
+    const auto take = [&] { return PyObject_GetBuffer(x.ptr(), &buffer_, PyBUF_RECORDS_RO); };
+    if (PyObject_CheckBuffer(x.ptr()) != 0 && in_python(take) == 0)
       take_buffer(role, is_written);
     else
       take_dlpack(x, role, is_written);
   }
   array(const array&) = delete;
   ~array() {
-    if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
+    if (buffer_.obj == nullptr) return;
+    in_python([this] {
+      PyBuffer_Release(&buffer_);
+      return true;
+    });
   }
 
   std::byte* data() const { return data_; }
@@ -128,8 +134,11 @@ class array {
 
   // The type as Python shows it. While the array of the constructor is there.
   std::string type_text() const {
-    if (const nb::object type = nb::getattr(from_, "dtype", nb::none()); !type.is_none())
-      return nb::str(nb::handle(type)).c_str();
+    if (const nb::object type = attribute(from_, "dtype"); type.is_valid()) {
+      const auto text = nb::steal(in_python([&] { return PyObject_Str(type.ptr()); }));
+      if (text.is_valid()) return nb::cast<std::string>(text);
+      PyErr_Clear();
+    }
     if (buffer_.format != nullptr) return "of format '" + std::string(buffer_.format) + "'";
     if (buffer_.obj != nullptr) return "uint8";
     return std::to_string(type_.code) + " of DLPack with " + std::to_string(type_.bits) + " bits";
@@ -169,20 +178,49 @@ class array {
       if (std::strchr(kinds[code], *format) != nullptr) return {code, bits};
     return {static_cast<uint8_t>(*format == '?' ? boolean_code : 255), bits};
   }
+  // An attribute, or null.
+  static nb::object attribute(nb::handle x, const char* name) {
+    auto of = nb::steal(in_python([&] { return PyObject_GetAttrString(x.ptr(), name); }));
+    if (!of.is_valid()) PyErr_Clear();
+    return of;
+  }
+  // What __dlpack__ returns, or null. Only what DLPack calls versioned says whether it is read-only.
+  static nb::object dlpack_of(nb::handle x, bool is_versioned) {
+    const nb::object method = attribute(x, "__dlpack__");
+    if (!method.is_valid()) return {};
+    nb::dict how;
+    if (is_versioned) how["max_version"] = nb::make_tuple(1, 0);
+    const nb::tuple nothing = nb::make_tuple();
+    auto made = nb::steal(in_python([&] { return PyObject_Call(method.ptr(), nothing.ptr(), how.ptr()); }));
+    if (!made.is_valid()) PyErr_Clear();
+    return made;
+  }
+  static bool is_read_only(nb::handle versioned) {
+    struct head {
+      uint32_t major, minor;
+      void* context;
+      void (*deleter)(void*);
+      uint64_t flags;
+    };
+    void* of = PyCapsule_GetPointer(versioned.ptr(), "dltensor_versioned");
+    if (of == nullptr) PyErr_Clear();
+    return of != nullptr && (static_cast<const head*>(of)->flags & 1) != 0;
+  }
   void take_dlpack(nb::handle x, const std::string& role, bool is_written) {
     PyErr_Clear();
     nb::ndarray<nb::ro> from;
-    if (!nb::try_cast(x, from, false)) {
+    nb::object exported = dlpack_of(x, false);
+    if (!exported.is_valid()) exported = dlpack_of(x, true);
+    if (!nb::try_cast(exported.is_valid() ? exported : x, from, false)) {
       if (PyObject_CheckBuffer(x.ptr()) != 0) refuse_type(role);  // NumPy's times have no format
       const bool may_be_path = PyUnicode_Check(x.ptr()) != 0;
       throw failure{type_error, role + " is of type " + Py_TYPE(x.ptr())->tp_name +
                                     "; pass a NumPy array, a torch tensor, or what has the buffer protocol or DLPack" +
                                     (may_be_path ? "; load reads files" : "")};
     }
-    if (is_written) {  // DLPack of old does not tell what is read-only
-      nb::ndarray<> writable;
-      if (!nb::try_cast(x, writable, false)) refuse(refusal::read_only, role + " is read-only");
-    }
+    if (is_written)
+      if (const nb::object versioned = dlpack_of(x, true); versioned.is_valid() && is_read_only(versioned))
+        refuse(refusal::read_only, role + " is read-only");
     if (from.device_type() != nb::device::cpu::value)
       refuse(refusal::other_device, role + " is not in memory of the CPU");
     value_bytes_ = static_cast<uint32_t>(from.itemsize());
@@ -216,6 +254,16 @@ inline void check_base(const array& base, dtype type, const std::string& base_ro
     refuse(refusal::wrong_size, base_role + " has dtype " + name(type) + ", the tensor " + name(wanted));
   if (base.bytes() != x.bytes())
     refuse(refusal::wrong_size, base_role + " has shape " + shape_text(base) + ", the tensor " + shape_text(x));
+}
+
+// Checks the type of an array for the values of a frame. Integers stand for types that NumPy does not have. `as`: as of
+// array::type.
+inline void check_type(const frame_header& h, const array& x, const std::string& as, const std::string& role) {
+  const dtype type = x.type(as, role);
+  const bool has_numpy = h.type != dtype::bf16 && h.type != dtype::f8e4m3 && h.type != dtype::f8e5m2;
+  if (type == h.type || (as.empty() && !has_numpy && type <= dtype::i64 && size_of(type) == size_of(h.type))) return;
+  throw failure{static_cast<uint32_t>(status::type_mismatch),
+                role + " has dtype " + (as.empty() ? x.type_text() : as) + ", the frame " + name(h.type)};
 }
 
 inline bool overlap(const_bytes a, const_bytes b) {

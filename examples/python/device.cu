@@ -139,6 +139,48 @@ uint64_t for_each(const item* items, uint64_t count, const_bytes metadata, uint6
   }
 }
 
+// Two verified deltas with the same output: if they are not the same, neither is written. An item is not written either
+// if its writer is not.
+struct same_delta_job {
+  const std::byte *of_writer, *of_item;
+  outcome *writer, *item;
+};
+TUCK_KERNEL void __launch_bounds__(32) same_delta_kernel(const __grid_constant__ same_delta_job job) {
+  if (threadIdx.x != 0) return;
+  const auto load = [](const std::byte* frame) {
+    frame_header h;
+    for (uint32_t i = 0; i < sizeof h / 8; ++i)
+      reinterpret_cast<uint64_t*>(&h)[i] = device::load(reinterpret_cast<const uint64_t*>(frame) + i);
+    return h;
+  };
+  const status of_writer = device::load(&job.writer->code);
+  if (of_writer != status::ok) return device::store(job.item, outcome{0, of_writer, no_chunk});
+  if (device::load(&job.item->code) != status::ok || job.of_writer == job.of_item) return;
+  const frame_header a = load(job.of_writer), b = load(job.of_item);
+  const auto result_of = [](const frame_header& h, const std::byte* frame) {
+    return device::load(reinterpret_cast<const uint64_t*>(frame + layout_of(h).result));
+  };
+  if (a.type == b.type && a.value_count == b.value_count && a.chunk_values == b.chunk_values &&
+      a.base_digest == b.base_digest && result_of(a, job.of_writer) == result_of(b, job.of_item))
+    return;
+  device::store(job.writer, outcome{0, status::overlapping, no_chunk});
+  device::store(job.item, outcome{0, status::overlapping, no_chunk});
+}
+// Compares the items that name the same output. The second round passes on what the first found for a writer.
+uint64_t compare_writers(const item* items, uint64_t count, const uint64_t* writers, outcome* restored, uint64_t& which,
+                         int device, cudaStream_t stream) {
+  const on_device current(device);
+  if (current.error() != cudaSuccess) return number_of(current.error());
+  for (int round = 0; round < 2; ++round)
+    for (which = 0; which < count; ++which) {
+      const uint64_t writer = writers[which];
+      if (writer == which) continue;
+      const same_delta_job job{items[writer].frame, items[which].frame, restored + writer, restored + which};
+      if (const result r = detail::launch(same_delta_kernel, job, 1, {}, stream); !r) return number_of(r);
+    }
+  return 0;
+}
+
 }  // namespace
 
 #define TUCK_EXPORT extern "C" __attribute__((visibility("default")))
@@ -165,15 +207,30 @@ TUCK_EXPORT uint64_t tuck_device_encode(const item* items, uint64_t count, int i
 }
 
 // Decodes frames of these codecs and types, or deltas. Behind a frame there may be other bytes. Codecs take bound and
-// row length of the frame.
-TUCK_EXPORT uint64_t tuck_device_decode(const item* items, uint64_t count, int is_delta, outcome* restored,
-                                        uint64_t* which, int device, cudaStream_t stream) {
-  return for_each(
-      items, count, {}, *which, device, stream, [](const chosen_item&) { return scratch_head_bytes; },
-      [&](const chosen_item& i, uint64_t at, scratch_span scratch, const_bytes) {
-        return is_delta != 0 ? i.codec->decode_delta(i.frame(), i.base(), i.values(), scratch, restored + at, stream)
-                             : i.codec->decode(i.frame(), i.values(), scratch, restored + at, stream);
-      });
+// row length of the frame. Deltas: all are verified before one is written.
+// writers: of deltas, for each item the index of that which writes its values, as delta_writers has it
+// passes: a delta_passes
+TUCK_EXPORT uint64_t tuck_device_decode(const item* items, uint64_t count, int is_delta, const uint64_t* writers,
+                                        int passes, outcome* restored, uint64_t* which, int device,
+                                        cudaStream_t stream) {
+  const auto run = [&](delta_passes pass) {
+    return for_each(
+        items, count, {}, *which, device, stream, [](const chosen_item&) { return scratch_head_bytes; },
+        [&](const chosen_item& i, uint64_t at, scratch_span scratch, const_bytes) -> result {
+          if (is_delta == 0) return i.codec->decode(i.frame(), i.values(), scratch, restored + at, stream);
+          if (pass != delta_passes::verify && writers[at] != at) return {};
+          return i.codec->decode_delta(i.frame(), i.base(), i.values(), scratch, restored + at, stream,
+                                       {.passes = pass});
+        });
+  };
+  const auto wanted = static_cast<delta_passes>(passes);
+  if (is_delta == 0 || count == 1) return run(wanted);
+  if (wanted != delta_passes::write) {
+    if (const uint64_t error = run(delta_passes::verify); error != 0) return error;
+    if (const uint64_t error = compare_writers(items, count, writers, restored, *which, device, stream); error != 0)
+      return error;
+  }
+  return wanted == delta_passes::verify ? 0 : run(delta_passes::write);
 }
 
 // Lets later work on `stream` wait for the work that `other` has now.

@@ -24,7 +24,7 @@ std::string path_of(const nb::bytes& path) { return {path.c_str(), path.size()};
 void write_frame(const nb::bytes& path, nb::handle frame) {
   const array from(frame, "the frame");
   const std::string to = path_of(path);
-  const nb::gil_scoped_release unlocked;
+  const unlocked interpreter;
   tools::output_file out(to);
   out.write(from.all());
   out.commit();
@@ -36,14 +36,15 @@ struct named_array {
   array values;
   std::unique_ptr<array> base;
 
-  named_array(const std::string& called, nb::handle x, const std::string& as, nb::handle of_base)
+  named_array(const std::string& called, nb::handle x, const std::string& as, nb::handle of_base,
+              const std::string& as_base)
       : name(called), values(x, "tensor '" + called + "'") {
     const std::string role = "tensor '" + name + "'", base_role = "the base of " + role;
     const dtype own = values.type(as, role);
     type = values.is_boolean(as) ? "BOOL" : tools::file_type_of(own);
     if (of_base.is_none()) return;
     base = std::make_unique<array>(of_base, base_role);
-    check_base(*base, base->type(as, base_role), base_role, values, own);
+    check_base(*base, base->type(as_base, base_role), base_role, values, own);
   }
 };
 
@@ -74,8 +75,8 @@ tools::encode_options options_of(const std::string& path, const std::string& cod
   return options;
 }
 
-// `tensors`: tuples of a name, an array, the type that its integers stand for or "", and the base or None. Returns
-// pairs of the name of a tensor that no codec takes, and why.
+// `tensors`: tuples of a name, an array, the type that its integers stand for or "", and the same of the base, which
+// may be None. Returns pairs of the name of a tensor that no codec takes, and why.
 std::vector<std::pair<std::string, std::string>> write_tensors(const nb::bytes& path, const nb::list& tensors,
                                                                const std::string& codec, int mode, double bound,
                                                                nb::handle threads) {
@@ -83,8 +84,9 @@ std::vector<std::pair<std::string, std::string>> write_tensors(const nb::bytes& 
   if (mode >= 0 && !(bound > 0 && std::isfinite(bound))) check(status::bad_bound);
   std::deque<named_array> arrays;
   for (const nb::handle t : tensors)
-    arrays.emplace_back(nb::cast<std::string>(t[0]), t[1], nb::cast<std::string>(t[2]), t[3]);
-  const nb::gil_scoped_release unlocked;
+    arrays.emplace_back(nb::cast<std::string>(t[0]), t[1], nb::cast<std::string>(t[2]), t[3],
+                        nb::cast<std::string>(t[4]));
+  const unlocked interpreter;
   std::map<std::string, const named_array*> by_name;
   std::vector<tools::named_tensor> described;
   for (const named_array& a : arrays) {
@@ -118,7 +120,7 @@ std::string other_format(const_bytes content) {
 class tensors_file {
  public:
   explicit tensors_file(const nb::bytes& path) {
-    const nb::gil_scoped_release unlocked;
+    const unlocked interpreter;
     try {
       read(tools::read_input(path_of(path)));
     } catch (const tools::file_error& e) {
@@ -142,17 +144,21 @@ class tensors_file {
   // The names in the order of the file's header.
   const std::vector<std::string>& names() const { return tensors_.original.names; }
   // Reads the values of a tensor as bytes. `base`: of a delta, or None.
-  void read_values(size_t which, nb::handle out, nb::handle base, nb::handle threads_or_0) const {
+  void read_values(size_t which, nb::handle out, nb::handle base, const std::string& as_base,
+                   nb::handle threads_or_0) const {
     const unsigned threads = threads_of(threads_or_0);
     const array to(out, "out", true);
     const tools::stored_tensor& t = tensors_.tensors.at(which);
     if (to.bytes() != t.raw_bytes()) refuse(refusal::wrong_size, t.about.tensor + "out has another size");
     std::unique_ptr<array> before;
     if (t.is_frame && !base.is_none()) {
-      before = std::make_unique<array>(base, "the base of " + t.about.tensor.substr(0, t.about.tensor.size() - 2));
+      const std::string role = "the base of " + t.about.tensor.substr(0, t.about.tensor.size() - 2);
+      before = std::make_unique<array>(base, role);
+      // u8 also stands for types that tuck does not have.
+      if (t.tensor.type() != dtype::u8) check_type(t.view.header(), *before, as_base, role);
       if (before->bytes() != to.bytes()) check(status::wrong_base, about_tensor_of(t));
     }
-    const nb::gil_scoped_release unlocked;
+    const unlocked interpreter;
     if (before != nullptr)
       check(tools::decode_delta_frame(t.content, before->all(), to.all(), {.threads = threads}), about_tensor_of(t));
     else if (t.is_frame)
@@ -196,7 +202,7 @@ void bind_files(nb::module_& m) {
            })
       .def("tensors", &tensors_file::tensors)
       .def_prop_ro("names", &tensors_file::names)
-      .def("read", &tensors_file::read_values, "which"_a, "out"_a, "base"_a.none(), "threads"_a.none());
+      .def("read", &tensors_file::read_values, "which"_a, "out"_a, "base"_a.none(), "base_type"_a, "threads"_a.none());
 }
 
 }  // namespace tuck::python

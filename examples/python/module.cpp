@@ -2,14 +2,20 @@
 // CPU. Encoding and decoding run without the interpreter's lock.
 #include "plan.hpp"
 
+#include <tuck/frame/delta_writers.hpp>
+
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 using namespace nanobind::literals;
@@ -31,7 +37,9 @@ nb::tuple plan_of(const std::string& type, const std::vector<uint64_t>& shape, e
                         nb::bytes(p.metadata.data(), p.metadata.size()));
 }
 
-uint64_t encode_to(nb::handle tensor, const array* base, nb::handle out, encode_settings& how) {
+// as_base: of `base`, as of array::type.
+uint64_t encode_to(nb::handle tensor, const array* base, const std::string& as_base, nb::handle out,
+                   encode_settings& how) {
   const array x(tensor, "the tensor"), to(out, "out", true);
   const plan p(x, how, base != nullptr);
   const bytes frame = to.all();
@@ -42,13 +50,13 @@ uint64_t encode_to(nb::handle tensor, const array* base, nb::handle out, encode_
                                       " dimension(s); for a frame pass a uint8 array of one");
   if (base != nullptr) {
     before = base->all();
-    check_base(*base, base->type(how.as, "the base"), "the base", x, p.type);
+    check_base(*base, base->type(as_base, "the base"), "the base", x, p.type);
     if (!tuck::aligned(before.data(), size_of(p.type))) check(status::misaligned, "the base");
     if (overlap(before, frame)) refuse(refusal::overlap, "out overlaps the base");
   }
   outcome done;
   {
-    const nb::gil_scoped_release unlocked;
+    const unlocked interpreter;
     done = p.codec->encode(p.values, frame, p.options, {.threads = how.threads}, base != nullptr ? &before : nullptr);
   }
   if (done.code == status::output_too_small)
@@ -58,11 +66,12 @@ uint64_t encode_to(nb::handle tensor, const array* base, nb::handle out, encode_
   return done.bytes;
 }
 uint64_t encode(nb::handle tensor, nb::handle out, encode_settings& how) {
-  return encode_to(tensor, nullptr, out, how);
+  return encode_to(tensor, nullptr, {}, out, how);
 }
-uint64_t encode_delta(nb::handle tensor, nb::handle base, nb::handle out, encode_settings& how) {
+uint64_t encode_delta(nb::handle tensor, nb::handle base, const std::string& as_base, nb::handle out,
+                      encode_settings& how) {
   const array before(base, "the base");
-  return encode_to(tensor, &before, out, how);
+  return encode_to(tensor, &before, as_base, out, how);
 }
 
 // `as`: the type that integers in `out` stand for, or empty.
@@ -73,15 +82,15 @@ void decode(nb::handle frame, nb::handle out, const std::string& as, nb::handle 
   if (overlap(from.all(), values)) refuse(refusal::overlap, "out overlaps the frame");
   outcome done;
   {
-    const nb::gil_scoped_release unlocked;
+    const unlocked interpreter;
     done = tools::decode_frame(from.all(), values, 0, {.threads = threads});
   }
   check(done);
 }
 
-// as_base, as: of base and `out`.
+// as_base, as: of base and `out`. passes: a delta_passes.
 void apply_delta(nb::handle delta, nb::handle base, const std::string& as_base, nb::handle out, const std::string& as,
-                 nb::handle most_threads) {
+                 nb::handle most_threads, uint8_t passes) {
   const unsigned threads = threads_of(most_threads);
   const array from(delta, "the delta"), before(base, "the base"), to(out, "out", true);
   const frame_header h = header_of(from.all());
@@ -94,10 +103,38 @@ void apply_delta(nb::handle delta, nb::handle base, const std::string& as_base, 
     refuse(refusal::overlap, "out overlaps the delta, or a part of the base; it may be the base itself");
   outcome done;
   {
-    const nb::gil_scoped_release unlocked;
-    done = tools::decode_delta_frame(from.all(), before.all(), values, {.threads = threads});
+    const unlocked interpreter;
+    done = tools::decode_delta_frame(from.all(), before.all(), values, {.threads = threads},
+                                     {.passes = static_cast<delta_passes>(passes)});
   }
   check(done);
+}
+
+// What delta_writers takes of arrays on the CPU: addresses and sizes of delta, base and out.
+using memory_of_item = std::array<uint64_t, 6>;
+memory_of_item delta_memory_of(nb::handle delta, nb::handle base, nb::handle out) {
+  const array from(delta, "the delta"), before(base, "the base"), to(out, "out", true);
+  const auto address = [](const array& x) { return reinterpret_cast<uintptr_t>(x.data()); };
+  return {address(from), from.bytes(), address(before), before.bytes(), address(to), to.bytes()};
+}
+// For each item of a batch the index of the item that writes its values, then the index of an item whose output
+// overlaps other memory, or -1.
+std::pair<std::vector<uint64_t>, int64_t> writers_of(const std::vector<memory_of_item>& items) {
+  const auto at = [](uint64_t address, uint64_t size) { return bytes(reinterpret_cast<std::byte*>(address), size); };
+  delta_writers writers;
+  const status s = writers.find(items.size(), [&](uint64_t i) {
+    const auto& m = items[i];
+    return delta_memory{at(m[0], m[1]), at(m[2], m[3]), at(m[4], m[5])};
+  });
+  if (s == status::overlapping) return {{}, static_cast<int64_t>(writers.which)};
+  check(s);
+  std::vector<uint64_t> all;
+  for (uint64_t i = 0; i < items.size(); ++i) all.push_back(writers[i]);
+  return {std::move(all), -1};
+}
+bool are_same_delta(nb::handle a, nb::handle b) {
+  const array first(a, "the delta"), second(b, "the delta");
+  return same_delta(first.all(), second.all());
 }
 
 // Type, shape, and whether the values are in Fortran order.
@@ -149,7 +186,7 @@ nb::tuple dlpack_on_device(const nb::object& capsule) {
 
 uint64_t digest_array(nb::handle tensor) {
   const array x(tensor, "the tensor");
-  const nb::gil_scoped_release unlocked;
+  const unlocked interpreter;
   return checksum(x.all());
 }
 
@@ -201,9 +238,15 @@ NB_MODULE(_tuck, m) {
   m.def("most_bytes", &most_bytes, "tensor"_a, "how"_a, "is_delta"_a);
   m.def("plan_of", &plan_of, "type"_a, "shape"_a, "how"_a, "is_delta"_a);
   m.def("encode", &encode, "tensor"_a, "out"_a, "how"_a);
-  m.def("encode_delta", &encode_delta, "tensor"_a, "base"_a, "out"_a, "how"_a);
+  m.def("encode_delta", &encode_delta, "tensor"_a, "base"_a, "base_type"_a, "out"_a, "how"_a);
   m.def("decode", &decode, "frame"_a, "out"_a, "as_type"_a, "threads"_a.none());
-  m.def("apply_delta", &apply_delta, "delta"_a, "base"_a, "base_type"_a, "out"_a, "as_type"_a, "threads"_a.none());
+  m.def("apply_delta", &apply_delta, "delta"_a, "base"_a, "base_type"_a, "out"_a, "as_type"_a, "threads"_a.none(),
+        "passes"_a = 0);
+  m.attr("verify_delta") = static_cast<uint8_t>(delta_passes::verify);
+  m.attr("write_delta") = static_cast<uint8_t>(delta_passes::write);
+  m.def("delta_memory", &delta_memory_of, "delta"_a, "base"_a, "out"_a);
+  m.def("delta_writers", &writers_of, "items"_a);
+  m.def("same_delta", &are_same_delta, "a"_a, "b"_a);
   m.def("info", &info, "frame"_a);
   m.def("tensor_of", &tensor_of_frame, "frame"_a);
   m.def("is_fortran", &is_fortran, "frame"_a);

@@ -105,15 +105,6 @@ inline tools::npy_header tensor_of(const_bytes frame, const frame_header& h) {
   return npy;
 }
 
-// Checks the type of an array for the values of a frame. Integers stand for types that NumPy does not have. `as`: as of
-// array::type.
-inline void check_type(const frame_header& h, const array& x, const std::string& as, const std::string& role) {
-  const dtype type = x.type(as, role);
-  const bool has_numpy = h.type != dtype::bf16 && h.type != dtype::f8e4m3 && h.type != dtype::f8e5m2;
-  if (type == h.type || (as.empty() && !has_numpy && type <= dtype::i64 && size_of(type) == size_of(h.type))) return;
-  throw failure{static_cast<uint32_t>(status::type_mismatch),
-                role + " has dtype " + (as.empty() ? x.type_text() : as) + ", the frame " + name(h.type)};
-}
 // Checks the array for the values of a frame.
 inline bytes room_for(const_bytes frame, const array& out, const std::string& as) {
   const frame_header h = header_of(frame);

@@ -138,7 +138,7 @@ worker* worker::now = [] {
 }();
 
 job::~job() {
-  const nb::gil_scoped_release unlocked;
+  const unlocked interpreter;
   worker::get().forget(*this);
 }
 
@@ -174,7 +174,7 @@ job* decode_job(nb::handle frame, nb::handle out, const std::string& as) {
 // The size of the frame, and how long it took.
 nb::tuple finish(job& waited) {
   {
-    const nb::gil_scoped_release unlocked;
+    const unlocked interpreter;
     worker::get().finish(waited);
   }
   check(waited.done);

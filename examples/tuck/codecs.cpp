@@ -95,9 +95,11 @@ outcome decode_frame(const_bytes frame, bytes out, uint64_t first_value, const h
   return done.code != status::codec_mismatch ? done : codecs_of<chain_codecs>::decode(frame, out, first_value, how);
 }
 
-outcome decode_delta_frame(const_bytes frame, const_bytes base, bytes out, const host::execution& how) {
-  const outcome done = codecs_of<single_codecs>::decode_delta(frame, base, out, how);
-  return done.code != status::codec_mismatch ? done : codecs_of<chain_codecs>::decode_delta(frame, base, out, how);
+outcome decode_delta_frame(const_bytes frame, const_bytes base, bytes out, const host::execution& how,
+                           const delta_options& options) {
+  const outcome done = codecs_of<single_codecs>::decode_delta(frame, base, out, how, options);
+  if (done.code != status::codec_mismatch) return done;
+  return codecs_of<chain_codecs>::decode_delta(frame, base, out, how, options);
 }
 
 outcome compact_delta_frames(const std::vector<const_bytes>& deltas, const_bytes base, bytes frame,

@@ -85,7 +85,8 @@ outcome encode_frame(const codec_choice& choice, dtype type, const_bytes values,
 outcome decode_frame(const_bytes frame, bytes out, uint64_t first_value, const host::execution& how);
 
 // Calls host::decode_delta with the codec that the frame names. `out` may be the base.
-outcome decode_delta_frame(const_bytes frame, const_bytes base, bytes out, const host::execution& how);
+outcome decode_delta_frame(const_bytes frame, const_bytes base, bytes out, const host::execution& how,
+                           const delta_options& options = {});
 
 // Calls host::compact_deltas on deltas of one codec. Sets `which` to the index of the faulty delta after an error.
 // `base`: that of the first delta, aligned for its type.

@@ -9,7 +9,8 @@ template <class List> struct codecs_of {
   // As the functions of codecs.hpp, for codecs of the list. Return null or codec_mismatch for all others.
   static std::unique_ptr<chosen_codec> choose(const codec_choice& choice, dtype type);
   static outcome decode(const_bytes frame, bytes out, uint64_t first_value, const host::execution& how);
-  static outcome decode_delta(const_bytes frame, const_bytes base, bytes out, const host::execution& how);
+  static outcome decode_delta(const_bytes frame, const_bytes base, bytes out, const host::execution& how,
+                              const delta_options& options);
   static outcome compact(const std::vector<const_bytes>& deltas, const_bytes base, bytes frame,
                          const frame_options& options, const host::execution& how, uint64_t& which);
 };
@@ -65,14 +66,15 @@ outcome codecs_of<List>::decode(const_bytes frame, bytes out, uint64_t first_val
 }
 
 template <class List>
-outcome codecs_of<List>::decode_delta(const_bytes frame, const_bytes base, bytes out, const host::execution& how) {
+outcome codecs_of<List>::decode_delta(const_bytes frame, const_bytes base, bytes out, const host::execution& how,
+                                      const delta_options& options) {
   frame_header header;
   outcome answer{.code = inspect(frame, header)};
   if (!answer) return answer;
   const status found = visit(List{}, header, [&]<class C>(const C& codec) {
     using T = value_t<C>;
     answer = host::decode_delta(codec, frame, {reinterpret_cast<const T*>(base.data()), base.size() / sizeof(T)},
-                                {reinterpret_cast<T*>(out.data()), out.size() / sizeof(T)}, {}, how);
+                                {reinterpret_cast<T*>(out.data()), out.size() / sizeof(T)}, options, how);
   });
   return found == status::ok ? answer : outcome{.code = found};
 }

@@ -44,9 +44,9 @@ template <codec C> class chosen_on_device final : public chosen_device_codec {
       return {status::codec_mismatch};
   }
   result decode_delta(const_bytes frame, const_bytes base, bytes values, scratch_span scratch, outcome* restored,
-                      cudaStream_t stream) const override {
+                      cudaStream_t stream, const delta_options& options) const override {
     if constexpr (has_delta_kernels<C>)
-      return tuck::decode_delta(codec_, frame, elements(base), elements(values), scratch, restored, stream);
+      return tuck::decode_delta(codec_, frame, elements(base), elements(values), scratch, restored, stream, options);
     else
       return {status::codec_mismatch};
   }

@@ -31,7 +31,7 @@ class chosen_device_codec {
   virtual result encode_delta(const_bytes values, const_bytes base, bytes frame, scratch_span scratch, outcome* written,
                               cudaStream_t stream, const frame_options& options) const = 0;
   virtual result decode_delta(const_bytes frame, const_bytes base, bytes values, scratch_span scratch,
-                              outcome* restored, cudaStream_t stream) const = 0;
+                              outcome* restored, cudaStream_t stream, const delta_options& options = {}) const = 0;
 };
 
 // Returns null if no codec has this name and accepts this type.

@@ -59,6 +59,7 @@ TEST(status, every_value_has_a_meaning_of_its_own) {
                                    wrong_type,
                                    unknown_codec,
                                    unsupported_type,
+                                   overlapping,
                                    wrong_metadata,
                                    needs_base,
                                    not_a_delta,
@@ -74,7 +75,7 @@ TEST(status, every_value_has_a_meaning_of_its_own) {
   EXPECT_EQ(meanings.size(), all.size());
   EXPECT_EQ(meanings.count("unknown status"), 0u);
   for (const tuck::status s : {pool_too_small, empty_handle, foreign_handle, null_pointer, wrong_size, wrong_type,
-                               unknown_codec, unsupported_type})
+                               unknown_codec, unsupported_type, overlapping})
     EXPECT_FALSE(is_mismatch(s)) << message(s);
   EXPECT_STREQ(message(static_cast<tuck::status>(9999)), "unknown status");
 }

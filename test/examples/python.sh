@@ -15,6 +15,14 @@ fi
 # Nothing is timed here.
 export CMAKE_ARGS="-DTUCK_DEVICE=$device -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DTUCK_BUILD=$build"
 "$pip" wheel --quiet --no-deps --wheel-dir "$work" "$source/examples/python"
+# A source archive has all that a build needs.
+"$pip" install --quiet scikit-build-core nanobind
+(cd "$source/examples/python" &&
+  "$work/env/bin/python" -Bc "import backend; backend.build_sdist('$work/sdist')" >/dev/null)
+tar xzf "$work"/sdist/tuck-*.tar.gz -C "$work/sdist"
+cmake -S "$work"/sdist/tuck-*/ -B "$work/sdist/build" -DPython_EXECUTABLE="$work/env/bin/python" \
+  -Dnanobind_DIR="$("$work/env/bin/python" -m nanobind --cmake_dir)" $CMAKE_ARGS >"$work/sdist.log" 2>&1 ||
+  { cat "$work/sdist.log"; exit 1; }
 "$pip" install --quiet --no-compile --no-deps --target "$work/package" "$work"/tuck-*.whl  # for other tests
 "$pip" install --quiet --no-compile "$work"/tuck-*.whl
 cd "$work"

@@ -297,6 +297,8 @@ class Device(unittest.TestCase):
                            ("the base has dtype i32, the tensor f32", x.view(np.int32))]:
             with self.assertRaisesRegex(tuck.SizeError, text):
                 tuck.encode_delta(device_x, Standin(base))
+        with self.assertRaisesRegex(tuck.DtypeError, "the base has dtype i32, the delta f32"):
+            tuck.apply_delta(delta, Standin(x.view(np.int32)), out=Standin(x.copy()))
         big = x.astype(">f4")
         for error, call in [
                 (tuck.UnknownCodecError, lambda: tuck.encode(device_x, "nope")),
@@ -387,6 +389,41 @@ class Deltas(unittest.TestCase):
             tuck.apply_delta_batch(deltas, {"i": integers, "w": self.x}, check=True)
         tuck.apply_delta_batch(deltas, bases, out=bases, check=True)
         self.assertTrue((self.base.seen == self.x.seen).all())
+
+    def test_tied_arrays_in_a_batch(self):
+        before, x = self.base.seen, self.x.seen
+        w, v = Standin(before), Standin(before)
+        server = {"emb": w, "v": v, "head": w}
+        deltas = tuck.encode_delta_batch(dict.fromkeys(server, self.x), server)  # three frames
+        tuck.apply_delta_batch(deltas, server, out=server)  # also loads the kernels
+        self.assertTrue((w.seen == x).all() and (v.seen == x).all())
+        w.put(before), v.put(before)
+        with nothing_waits():
+            tuck.apply_delta_batch(deltas, server, out=server, stream=STREAM)
+        self.assertTrue((w.seen == x).all() and (v.seen == x).all())
+        w.put(before), v.put(before)
+        tuck.apply_delta_batch(deltas, server, out=server, check=True)
+        self.assertTrue((w.seen == x).all() and (v.seen == x).all())
+
+    def test_batches_write_all_or_nothing(self):
+        before, x = self.base.seen, self.x.seen
+        w, v, more = Standin(before), Standin(before), Standin(x + 1)
+        other = tuck.encode_delta(more, self.base)
+        first = w.memory._part((20, 500), "f32")
+        part = tuck.encode_delta(first, first)
+        for deltas, arrays, bases, error, name in [
+                ([self.delta, self.delta, self.delta], [v, self.x, w], None, tuck.WrongBaseError, 1),
+                ([self.delta, self.delta, other], [v, w, w], None, tuck.OverlapError, 1),
+                ([self.delta, other, self.delta], [w, w, w], None, tuck.OverlapError, 0),
+                ([self.delta, part], [w, first], None, tuck.OverlapError, "[01]"),
+                ([self.delta, self.delta], [w, v], [w, w], tuck.OverlapError, "[01]")]:
+            for check in (True, False):
+                is_raised = check or "[" in str(name)
+                with self.assertRaisesRegex(error, f"tensor {name}") if is_raised else contextlib.nullcontext():
+                    tuck.apply_delta_batch(deltas, bases or arrays, out=arrays, check=check)
+                self.assertTrue((w.seen == (x if not check and error is tuck.WrongBaseError else before)).all())
+                self.assertTrue((v.seen == before).all() or not check)
+                w.put(before), v.put(before)
 
     def test_wrong_base(self):
         wrong = Standin(self.base.seen)

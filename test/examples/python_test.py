@@ -141,6 +141,41 @@ class Deltas(unittest.TestCase):
             with self.assertRaisesRegex(KeyError, f"{name}: there is no '[wi]', which (tensors|deltas) has"):
                 call()
 
+    def test_tied_arrays_in_a_batch(self):
+        for like in (np.array,) if torch is None else (np.array, torch.tensor):
+            w, v, x = like(self.base), like(self.base), like(self.x)
+            server = {"emb": w, "v": v, "head": w}
+            deltas = tuck.encode_delta_batch(dict.fromkeys(server, x), server)
+            made = tuck.apply_delta_batch(deltas, server, out=server)
+            self.assertTrue(made["emb"] is w and made["head"] is w)
+            self.assertTrue((w == x).all() and (v == x).all())
+            w[...] = v[...] = like(self.base)
+            tuck.apply_delta_batch([deltas["v"]] * 3, [v, v[:], v], out=[v, v[:], v])  # other objects, the same memory
+            self.assertTrue((v == x).all())
+
+    def test_batches_write_all_or_nothing(self):
+        w, v, other = self.base.copy(), self.base.copy(), tuck.encode_delta(self.x + 1, self.base)
+        wrong, half = self.x.copy(), self.base.copy().reshape(-1)
+        part = tuck.encode_delta(half[:200], half[1:201])
+        for deltas, arrays, bases, error, name in [
+                ([self.delta, self.delta, self.delta], [v, wrong, w], None, tuck.WrongBaseError, 1),
+                ([self.delta, self.delta[: self.delta.size // 2], self.delta], [v, self.x, w], None,
+                 tuck.DamagedFrameError, 1),
+                ([self.delta, self.delta, other], [v, w, w], None, tuck.OverlapError, 2),
+                ([self.delta, self.delta], [w, w[:]], [w, self.base], None, None),
+                ([self.delta, part], [w, w.reshape(-1)[1:201]], None, tuck.OverlapError, "[01]"),
+                ([self.delta, self.delta], [w, v], [w, w], tuck.OverlapError, "[01]"),
+                ([self.delta, self.delta], [w, self.delta[:0]], [w, v], tuck.TuckError, 1)]:
+            w[...] = v[...] = self.base
+            call = lambda: tuck.apply_delta_batch(deltas, arrays if bases is None else bases, out=arrays)  # noqa: E731
+            if error is None:
+                call()
+                self.assertTrue((w == self.x).all())
+                continue
+            with self.assertRaisesRegex(error, f"tensor {name}"):
+                call()
+            self.assertTrue((w == self.base).all() and (v == self.base).all())
+
     def test_checksums_are_always_there(self):
         x = [self.x]
         self.assertEqual(tuck.encode_delta(self.x, self.base, checksums=True).tobytes(), self.delta.tobytes())
@@ -169,6 +204,46 @@ class Deltas(unittest.TestCase):
                 tuck.encode_delta(self.x, base)
             with self.assertRaisesRegex(tuck.SizeError, text.replace("base", "base of tensor 'a'").replace("tuck", "")):
                 tuck.save(os.devnull + ".tuck", {"a": self.x}, base={"a": base})
+
+    def check_refused(self, x, base, text, **how):
+        with tempfile.TemporaryDirectory() as folder:
+            for suffix, of_all in (("", {}), (" of tensor 'a'", {"dtype": {"a": how["dtype"]}} if how else {})):
+                path = Path(folder) / "x.tuck"
+                calls = [lambda: tuck.save(path, {"a": x}, base={"a": base}, **of_all)] if suffix else [
+                    lambda: tuck.encode_delta(x, base, **how), lambda: tuck.save(path, x, base=base, **how)]
+                calls += [] if suffix or how else [lambda: tuck.encode_delta_batch([x], [base])]
+                for call in calls:
+                    with self.assertRaisesRegex(tuck.TuckError, text.replace("base", "base" + suffix, 1)):
+                        call()
+                self.assertFalse(path.exists())
+
+    def test_a_base_of_another_type_of_the_same_size(self):
+        x = sparse(dtype=np.float16)
+        for name in ("int16", "uint16"):
+            self.check_refused(x, x.view(name), f"the base has dtype {name[0]}16, the tensor f16$")
+            self.check_refused(x.view(name), x, f"the base has dtype f16, the tensor {name[0]}16$")
+        self.check_refused(x.view(np.uint16), x, "the base has dtype float16; dtype='bf16' takes integers",
+                           dtype="bf16")
+        delta = tuck.encode_delta(x.view(np.uint16), x.view(np.int16), dtype="bf16")  # both stand for others
+        self.assertEqual(tuck.info(delta).dtype, "bf16")
+        if torch is None or not hasattr(torch, "float8_e5m2"):
+            return
+        names = {"float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2", "int8": "i8", "uint8": "u8", "bfloat16": "bf16",
+                 "float16": "f16", "int16": "i16"}
+        values = torch.ones(500, dtype=torch.uint8)
+        for name, of in names.items():
+            for other, of_other in names.items():
+                x, base = values.to(getattr(torch, name)), values.to(getattr(torch, other))
+                if name != other and x.element_size() == base.element_size():
+                    self.check_refused(x, base, f"the base has dtype {of_other}, the tensor {of}$")
+        x, other = values.to(torch.float8_e4m3fn), values.to(torch.float8_e5m2)
+        for call in (lambda: tuck.encode(other, dtype="f8e4m3"), lambda: tuck.encode_delta(x, other, dtype="f8e4m3")):
+            with self.assertRaisesRegex(tuck.DtypeError, "has dtype torch.float8_e5m2; dtype='f8e4m3' is for integers"):
+                call()
+        with tempfile.TemporaryDirectory() as folder:
+            tuck.save(folder + "/x.tuck", {"a": x}, base={"a": x})
+            with self.assertRaisesRegex(tuck.TuckError, "the base of tensor 'a' has dtype f8e5m2, the frame f8e4m3"):
+                tuck.load(folder + "/x.tuck", base={"a": x.view(torch.float8_e5m2)})
 
 
 class Errors(unittest.TestCase):
@@ -357,6 +432,46 @@ class Processes(unittest.TestCase):
         if child == 0:
             os._exit(0 if (tuck.decode(frame, threads=0) == x).all() else 1)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    # The threads wait for the interpreter's lock in a call, also in Python code that the extension calls.
+    def test_exit_while_daemon_threads_are_in_calls(self):
+        code = """if True:
+            import sys, threading, time
+            import numpy as np, tuck, tuck.training
+            x, path = np.zeros(1 << 18, np.float32), sys.argv[1] + "/x.tuck"
+            frame, delta, out = tuck.encode(x), tuck.encode_delta(x, x), np.empty_like(x)
+            tuck.save(path, x)
+            tuck.save(sys.argv[1] + "/all.tuck", {"x": x})
+            class Slow:
+                def __dlpack__(self, **how):
+                    for _ in range(100): time.sleep(0)  # gives the lock away
+                    return x.__dlpack__(**how)
+                def __index__(self):
+                    for _ in range(100): time.sleep(0)  # gives the lock away
+                    return 1
+            def job(made):
+                made.start()
+                made.wait()
+            def refused():
+                try: tuck.encode(np.zeros(1, "M8[s]"))
+                except tuck.DtypeError: pass
+            calls = [lambda: tuck.encode(x), lambda: tuck.decode(frame, out=out), lambda: tuck.digest(x),
+                     lambda: tuck.save(path, x), lambda: tuck.load(path), lambda: tuck.load(sys.argv[1] + "/all.tuck"),
+                     lambda: tuck.save(sys.argv[1] + "/all.tuck", {"x": x}), lambda: tuck.encode_delta(x, x),
+                     lambda: tuck.apply_delta(delta, x), lambda: tuck.encode_batch([x, x]),
+                     lambda: job(tuck.training.encode_job(x)), lambda: job(tuck.training.decode_job(frame, out)),
+                     lambda: tuck.training.encode_job(x).start(), lambda: tuck.encode(Slow()),
+                     lambda: tuck.encode(x[:9], threads=Slow()), refused]
+            def forever(call):
+                while True: call()
+            for call in calls[int(sys.argv[2])::2]:
+                threading.Thread(target=forever, args=(call,), daemon=True).start()
+            time.sleep(0.3)
+            """
+        with tempfile.TemporaryDirectory() as folder:
+            for half in "01":
+                ran = subprocess.run([sys.executable, "-c", code, folder, half], stderr=subprocess.PIPE)
+                self.assertEqual((ran.returncode, ran.stderr), (0, b""))
 
     def test_files_and_the_program(self):
         x = sparse()

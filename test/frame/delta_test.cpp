@@ -291,6 +291,82 @@ TEST(delta, batches_are_what_single_calls_make_of_them) {
             status::output_too_small);
 }
 
+// Items by their values, base and frame.
+class DeltaBatch : public ::testing::Test {
+ protected:
+  using C = gaps<float>;
+  using item = decode_delta_item<float>;
+
+  DeltaBatch() : frame(delta_of<C>(two)), same_frame(frame), other_frame(delta_of<C>(other)) {}
+
+  // Nothing is written.
+  void expect_overlapping(std::vector<item> items) {
+    const auto before = w, before_v = v;
+    for (const bool chunk_by_chunk : {false, true}) {
+      EXPECT_EQ(run(items, {chunk_by_chunk}).code, status::overlapping);
+      std::reverse(items.begin(), items.end());
+    }
+    EXPECT_TRUE(same_bits(w, before) && same_bits(v, before_v));
+  }
+  result run(const std::vector<item>& items, const delta_options& options = {}) {
+    outcomes.assign(items.size(), {});
+    return host::decode_delta_batch(C{}, items, outcomes, options, {.threads = 2});
+  }
+  std::vector<status> codes() const {
+    std::vector<status> all;
+    for (const outcome& o : outcomes) all.push_back(o.code);
+    return all;
+  }
+
+  two_tensors<float> two{5000, .03, 1}, other{5000, .03, 2};
+  std::vector<float> w = two.base, v = other.base;
+  frame_bytes frame, same_frame, other_frame;
+  std::vector<outcome> outcomes;
+};
+
+TEST_F(DeltaBatch, the_same_values_are_written_once) {
+  for (const bool chunk_by_chunk : {false, true}) {
+    w = two.base;
+    v = other.base;
+    ASSERT_TRUE(run({{{frame, w}, w}, {{other_frame, v}, v}, {{same_frame, w}, w}}, {chunk_by_chunk}));
+    EXPECT_EQ(codes(), std::vector<status>(3, status::ok));
+    EXPECT_TRUE(same_bits(w, two.values) && same_bits(v, other.values));
+  }
+  // Not in place, also from two bases, and items that share only what they read.
+  std::vector<float> out(5000), more(5000);
+  const auto base = two.base;
+  ASSERT_TRUE(run({{{frame, out}, two.base}, {{frame, out}, base}, {{frame, more}, two.base}}));
+  EXPECT_EQ(codes(), std::vector<status>(3, status::ok));
+  EXPECT_TRUE(same_bits(out, two.values) && same_bits(more, two.values));
+}
+
+TEST_F(DeltaBatch, memory_of_other_items_is_not_written) {
+  const span<float> all(w), first = all.subspan(0, 4000), last = all.subspan(1000);
+  expect_overlapping({{{frame, w}, w}, {{other_frame, w}, w}});  // two deltas of one tensor
+  expect_overlapping({{{frame, w}, w}, {{other_frame, v}, v}, {{frame, first}, first}});
+  expect_overlapping({{{frame, first}, first}, {{frame, last}, last}});
+  expect_overlapping({{{frame, w}, w}, {{frame, v}, w}});  // one reads what the other writes
+  expect_overlapping({{{frame, v}, two.base}, {{other_frame, other.values}, last}, {{frame, w}, two.base}});
+  const span<const std::byte> in_values = tuck::as_bytes(span<const float>(v)).subspan(64, 600);
+  expect_overlapping({{{frame, w}, w}, {{other_frame, v}, v}, {{in_values, other.values}, other.base}});
+}
+
+TEST_F(DeltaBatch, everything_is_verified_before_anything_is_written) {
+  w[7] += 1;
+  const auto before = w;
+  const std::vector<item> items{{{other_frame, v}, v}, {{frame, w}, w}, {{same_frame, w}, w}};
+  const std::vector<status> expected{status::ok, status::wrong_base, status::wrong_base};
+  ASSERT_TRUE(run(items, {.passes = delta_passes::verify}));
+  EXPECT_EQ(codes(), expected);
+  EXPECT_TRUE(same_bits(v, other.base) && same_bits(w, before));
+  const auto seen = outcomes;
+  ASSERT_TRUE(host::decode_delta_batch(C{}, items, outcomes, {.passes = delta_passes::write}));
+  EXPECT_EQ(codes(), expected);
+  EXPECT_EQ(outcomes[0].bytes, seen[0].bytes);
+  EXPECT_TRUE(same_bits(v, other.values) && same_bits(w, before));
+  EXPECT_EQ(run(items, {.chunk_by_chunk = true, .passes = delta_passes::verify}).code, status::invalid_argument);
+}
+
 template <codec C> void expect_large_chunks() {
   using T = value_t<C>;
   constexpr uint32_t most = max_chunk_values(C{}.stages(), sizeof(T));

@@ -134,6 +134,13 @@ def _settings(codec, dtype, bound, checksums, threads, for_gpu=False):
         return _cached_settings.__wrapped__(codec, dtype, bound, checksums, threads, for_gpu)
 
 
+def _own_type(own, x, role, dtype):
+    """The name of the type of x, unless it was declared to be another."""
+    if dtype not in (None, own):
+        raise DtypeError(f"{role} has dtype {x.dtype}; dtype='{dtype}' is for integers")
+    return own
+
+
 def _array(x, role, dtype=None):
     """What the extension takes for x, and the name of its type if the array does not tell."""
     if isinstance(x, np.ndarray):
@@ -147,8 +154,10 @@ def _array(x, role, dtype=None):
         if not x.dtype.isnative:
             raise ByteOrderError(f"{role} is big-endian; pass x.astype(x.dtype.newbyteorder('='))")
         own = _ML_DTYPES.get(x.dtype.name)
-        if own or x.dtype.kind == "V" and dtype and x.dtype.names is None and x.dtype.itemsize <= 2:
-            return x.view(f"u{x.dtype.itemsize}"), dtype or own
+        if own:
+            return x.view(f"u{x.dtype.itemsize}"), _own_type(own, x, role, dtype)
+        if x.dtype.type is np.void and dtype and x.dtype.names is None and x.dtype.itemsize <= 2:
+            return x.view(f"u{x.dtype.itemsize}"), dtype
         if x.dtype.kind == "V" or x.dtype.hasobject:  # whose values are elsewhere
             _refuse_type(x, role)
         return x, dtype
@@ -169,9 +178,9 @@ def _array(x, role, dtype=None):
         if name == "bool":  # DLPack of older versions does not take it
             return x.view(_torch().uint8), dtype or "bool"
         if name == "bfloat16":
-            return x.view(_torch().int16), dtype or "bf16"
+            return x.view(_torch().int16), _own_type("bf16", x, role, dtype)
         if name in _ML_DTYPES:
-            return x.view(_torch().uint8), dtype or _ML_DTYPES[name]
+            return x.view(_torch().uint8), _own_type(_ML_DTYPES[name], x, role, dtype)
         if name.startswith(("int", "uint", "bits")) and name not in NUMPY.values():  # to DLPack they are others
             _refuse_type(x, role)
         return x, dtype
@@ -310,13 +319,13 @@ def encode_delta(x, base, codec=None, *, out=None, dtype=None, checksums=True, t
         how = _settings(codec or _OF_DELTAS, None, None, True, 1, True)
         return device.encode([x], how, _mode(None), dtype, True, stream, [base], [out])[0]
     _refuse_stream(stream)
-    x, dtype = _array(x, "the tensor", dtype)
-    base, _ = _array(base, "the base", dtype)
-    how = _settings(codec or _OF_DELTAS, dtype, None, True, threads, for_gpu)
+    x, own = _array(x, "the tensor", dtype)
+    base, of_base = _array(base, "the base", dtype)
+    how = _settings(codec or _OF_DELTAS, own, None, True, threads, for_gpu)
     if out is None:
         room = _room(_tuck.most_bytes(x, how, True), x)
-        return _used(room, _tuck.encode_delta(x, base, room, how))
-    return out[: _tuck.encode_delta(x, base, _array(out, "out")[0], how)]
+        return _used(room, _tuck.encode_delta(x, base, of_base or "", room, how))
+    return out[: _tuck.encode_delta(x, base, of_base or "", _array(out, "out")[0], how)]
 
 
 def _new_tensor(frame, like):
@@ -395,15 +404,53 @@ def apply_delta(delta: Union[Array, Bytes, DeviceFrame], base: T, *, out: Option
     if _on_gpu(delta):
         return device.decode([delta], check, stream, [base], [out])[0]
     _refuse_stream(stream)
-    from_, _ = _array(_as_array(delta), "the delta")
-    before = _out(_in_order_of(from_, base, "the base"), "the base")
-    made: Any = out
-    if out is None:
-        like: Any = base
-        made = _torch().empty_like(like, device="cpu") if is_torch(like) else np.empty_like(like)
-    _tuck.apply_delta(from_, *before, *_out(_in_order_of(from_, made, "out")), threads)
+    made, arrays = _arrays_of_delta(delta, base, out)
+    _tuck.apply_delta(*arrays, threads)
     _count_write(made)
     return made
+
+
+def _arrays_of_delta(delta, base, out) -> Any:
+    """`out`, or a new array, and what the extension takes: delta, base and its type, out and its type."""
+    from_, _ = _array(_as_array(delta), "the delta")
+    before = _out(_in_order_of(from_, base, "the base"), "the base")
+    if out is None:
+        out = _torch().empty_like(base, device="cpu") if is_torch(base) else np.empty_like(base)
+    return out, (from_, *before, *_out(_in_order_of(from_, out, "out")))
+
+
+def _apply_deltas(keys, deltas, bases, outs, threads, stream) -> list:
+    """Verifies all deltas of a batch, then writes."""
+    _refuse_stream(stream)
+    with errors.of_tensor(keys) as tensor:
+        made, all_arrays = [], []
+        for tensor.at, row in enumerate(zip(deltas, bases, outs)):
+            out, arrays = _arrays_of_delta(*row)
+            made.append(out)
+            all_arrays.append(arrays)
+        writers = device.writers_of(tensor, [_tuck.delta_memory(a[0], a[1], a[3]) for a in all_arrays])
+        for tensor.at, writer in enumerate(writers):
+            if writer != tensor.at and not _tuck.same_delta(all_arrays[tensor.at][0], all_arrays[writer][0]):
+                raise OverlapError(f"out is that of tensor {keys[writer]!r}, whose delta is another")  # noqa: F405
+        for passes in (_tuck.verify_delta, _tuck.write_delta):
+            for tensor.at, (writer, arrays) in enumerate(zip(writers, all_arrays)):
+                if passes == _tuck.verify_delta or writer == tensor.at:
+                    _tuck.apply_delta(*arrays, threads, passes)
+        for out in made:
+            _count_write(out)
+    return made
+
+
+def _each(call):
+    """A call for each tensor of a batch."""
+    def calls(keys, *rows):
+        made = []
+        with errors.of_tensor(keys) as tensor:
+            for tensor.at, row in enumerate(zip(*rows)):
+                made.append(call(*row))
+        return made
+
+    return calls
 
 
 def _batch(on_cpu, on_gpu, **columns):
@@ -427,10 +474,7 @@ def _batch(on_cpu, on_gpu, **columns):
     if any(map(_on_gpu, rows[0])):
         made = on_gpu(list(keys), *rows)
     else:
-        made = []
-        with errors.of_tensor(list(keys)) as tensor:
-            for tensor.at, row in enumerate(zip(*rows)):
-                made.append(on_cpu(*row))
+        made = on_cpu(list(keys), *rows)
     return dict(zip(keys, made)) if is_dict else made
 
 
@@ -448,7 +492,7 @@ def encode_batch(tensors, codec="zvc", *, bound=None, threads=1, checksums=False
     Returns the frames in a list, or in a dict with the same keys. Raises what encode raises, with the key or index of
     the tensor."""
     return _batch(
-        lambda x: encode(x, codec, bound=bound, threads=threads, checksums=checksums, stream=stream),
+        _each(lambda x: encode(x, codec, bound=bound, threads=threads, checksums=checksums, stream=stream)),
         lambda keys, xs: device.encode(xs, _settings(codec, None, bound, checksums, 1), _mode(bound),
                                        checksums=checksums, stream=stream, keys=keys), tensors=tensors)
 
@@ -467,7 +511,7 @@ def decode_batch(frames, *, out=None, threads=1, stream=None, check=False):
 
     Returns the tensors in a list, or in a dict with the same keys. Raises what decode raises, with the key or index of
     the frame."""
-    return _batch(lambda frame, to: decode(frame, out=to, threads=threads, stream=stream),
+    return _batch(_each(lambda frame, to: decode(frame, out=to, threads=threads, stream=stream)),
                   lambda keys, all, to: device.decode(all, check, stream, outs=to, keys=keys), frames=frames, out=out)
 
 
@@ -489,7 +533,7 @@ def encode_delta_batch(tensors, bases, codec=None, *, checksums=True, threads=1,
     _need_checksums(checksums)
     how = _settings(codec or _OF_DELTAS, None, None, True, 1, True)
     return _batch(
-        lambda x, base: encode_delta(x, base, codec, threads=threads, stream=stream, for_gpu=for_gpu),
+        _each(lambda x, base: encode_delta(x, base, codec, threads=threads, stream=stream, for_gpu=for_gpu)),
         lambda keys, xs, all: device.encode(xs, how, _mode(None), stream=stream, bases=all, keys=keys),
         tensors=tensors, bases=bases)
 
@@ -505,12 +549,16 @@ def apply_delta_batch(deltas, bases, *, out=None, threads=1, stream=None, check=
     """Restores the tensor of each delta of a list or dict, as apply_delta does.
 
     bases  list of as many bases, or dict with the same keys, and maybe more
-    out    None, or list or dict of arrays for the values, which may be `bases` itself
-    check  for a GPU: whether to wait, once, and to raise errors
+    out    None, or list or dict of arrays for the values, which may be `bases` itself. The same array may be there
+           several times, as tied weights are, if its deltas have the same base and result: it is written once. An
+           array that otherwise shares memory with other arrays of the batch is an OverlapError
+    check  for a GPU: whether to wait and to raise errors
 
-    Returns the tensors in a list or dict. Raises what apply_delta raises, with the key or index of the delta; others
-    may have been restored."""
-    return _batch(lambda delta, base, to: apply_delta(delta, base, out=to, threads=threads, stream=stream),
+    Returns the tensors in a list or dict. Raises what apply_delta raises, with the key or index of the delta. All
+    deltas are verified before anything is written: after an error nothing is. On a GPU this needs `check`, which waits
+    for the verification and for the end; without it each array on its own is written or not, and the same array with
+    two different deltas is not."""
+    return _batch(lambda keys, all, before, to: _apply_deltas(keys, all, before, to, threads, stream),
                   lambda keys, all, before, to: device.decode(all, check, stream, before, to, keys),
                   deltas=deltas, bases=bases, out=out)
 
@@ -613,8 +661,8 @@ def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: Optional[str] 
         key.encode()  # UnicodeEncodeError for what no file can have
         as_type = dtype.get(key) if dtype else None
         own, own_type = _array(tensor, f"tensor '{key}'", as_type)
-        of_base = None if base is None else _array(base[key], f"the base of tensor '{key}'", as_type)[0]
-        tensors.append((key, own, own_type or "", of_base))
+        of_base, base_type = (None, None) if base is None else _array(base[key], f"the base of tensor '{key}'", as_type)
+        tensors.append((key, own, own_type or "", of_base, base_type or ""))
     codec = codec or ("zvc" if base is None else "")
     return dict(_tuck.write_tensors(name, tensors, codec, mode, value, threads))
 
@@ -661,8 +709,8 @@ def load(path: Path, *, names: Union[str, Iterable[str], None] = None, base: Any
         values: Any = _torch().empty(size, dtype=_torch().uint8, device="cpu") if torch else np.empty(size, np.uint8)
         if base is not None and name not in base:
             raise KeyError(f"base: there is no tensor {name!r}")
-        of_base = None if base is None else _array(base[name], f"the base of tensor '{name}'")[0]
-        file.read(which, _array(values, "out")[0], of_base, threads)
+        of_base = (None, "") if base is None else _out(base[name], f"the base of tensor '{name}'")
+        file.read(which, _array(values, "out")[0], *of_base, threads)
         own = {"BOOL": "bool", "C64": "complex64"}.get(file_type, dtype if dtype != "u8" or file_type == "U8" else None)
         if own is not None:
             to = torch_type(_torch(), own) if torch else NUMPY.get(own, own)

@@ -40,9 +40,10 @@ def _library():
     p, size, text, number = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int
     for name, result, arguments in (
             ("encode", size, (p, size, number, number, text, size, p, ctypes.POINTER(size), number, p)),
-            ("decode", size, (p, size, number, p, ctypes.POINTER(size), number, p)), ("after", size, (p, p, number)),
-            ("wait", size, (p, p, size, number, p)), ("allocate", size, (size, number, p, ctypes.POINTER(p))),
-            ("free", None, (p, number, p)), ("of", number, (p,)), ("message", text, (size,))):
+            ("decode", size, (p, size, number, p, number, p, ctypes.POINTER(size), number, p)),
+            ("after", size, (p, p, number)), ("wait", size, (p, p, size, number, p)),
+            ("allocate", size, (size, number, p, ctypes.POINTER(p))), ("free", None, (p, number, p)),
+            ("of", number, (p,)), ("message", text, (size,))):
         function = getattr(loaded, "tuck_device_" + name)
         function.restype, function.argtypes = result, arguments
     return loaded
@@ -179,7 +180,7 @@ def _declared(own, bytes, dtype, role):
     if dtype not in _BYTES:
         raise DtypeError(f"dtype '{dtype}' is none of {', '.join(_BYTES)}")
     if own != dtype and not (own is None or own[0] in "ui") or _BYTES[dtype] != bytes:
-        raise DtypeError(f"{role}: dtype '{dtype}' needs integers of {8 * _BYTES[dtype]} bits")
+        raise DtypeError(f"{role} has dtype {own}; dtype '{dtype}' needs integers of {8 * _BYTES[dtype]} bits")
     return dtype
 
 
@@ -197,6 +198,11 @@ _TORCH_NAMES = {of: name for name, of in TORCH.items()}
 
 def _in_frame(dtype: str) -> str:
     return "u8" if dtype == "bool" else dtype
+
+
+def _stands_for(own: str, wanted: str) -> bool:
+    """Whether values of a type may be those of a frame. Integers are for types that NumPy does not have."""
+    return own == wanted or wanted in AS_INTEGERS and own[0] in "ui" and _BYTES[own] == _BYTES[wanted]
 
 
 @lru_cache(maxsize=None)
@@ -358,7 +364,7 @@ def decode(frames, check, stream, bases: Any = None, outs=None, keys=None) -> li
                                   "tuck.DeviceFrame(array, codec, dtype, shape); tuck.info(array) waits")
         first = frames[0]
         on = _stream_of(stream if stream is not None or is_torch(first.buffer) else first._stream, first.buffer)
-        items, places, made, is_delta = np.zeros(len(frames), _ITEM), [], [], bases is not None
+        items, places, made, memory, is_delta = np.zeros(len(frames), _ITEM), [], [], [], bases is not None
         for tensor.at, frame in enumerate(frames):
             of = _place(frame.buffer, "the delta" if is_delta else "the frame", stream=on.handle)
             if of.stream is None:
@@ -368,14 +374,14 @@ def decode(frames, check, stream, bases: Any = None, outs=None, keys=None) -> li
                 _check_delta_codec(frame.codec)
                 like = _place(bases[tensor.at], "the base", stream=on.handle)
                 shape, dtype = like.shape, like.dtype
+                if not _stands_for(_in_frame(dtype), _in_frame(frame.dtype)):
+                    raise DtypeError(f"the base has dtype {dtype}, the delta {frame.dtype}")
                 places.append(like)
             out = outs[tensor.at] if outs else None
             if out is None:
                 out = _new(shape, dtype, like, on)
             values = _place(out, "out", is_written=True, stream=on.handle)
-            stands_for = (frame.dtype in AS_INTEGERS and values.dtype[0] in "ui"
-                          and _BYTES[values.dtype] == _BYTES[frame.dtype])
-            if not stands_for and frame.dtype not in (values.dtype, {"u8": "bool"}.get(values.dtype)):
+            if not _stands_for(values.dtype, frame.dtype) and frame.dtype != {"u8": "bool"}.get(values.dtype):
                 raise DtypeError(f"out has dtype {values.dtype}, the frame {frame.dtype}")
             size = prod(frame.shape) * _BYTES[frame.dtype]
             if is_delta and like.bytes != size:
@@ -390,17 +396,36 @@ def decode(frames, check, stream, bases: Any = None, outs=None, keys=None) -> li
             else:
                 _check_apart(values, of, "out overlaps the frame")
             places += [of, values]
+            memory.append((of.pointer, of.bytes, like.pointer, like.bytes, values.pointer, values.bytes))
             _check_device(places[0], of, values, like)
             items[tensor.at] = (values.pointer, values.bytes, of.pointer, of.bytes, like.pointer if is_delta else 0,
                                 1, 0 if frame.codec in _lossy() else -1, 1, 0, frame.codec.encode(),
                                 _in_frame(frame.dtype).encode())
             made.append(out)
-        outcomes = _run(tensor, "decode", items, on, places, is_delta)
+        writers = np.array(writers_of(tensor, memory) if is_delta else [], "u8")
+
+        def run(passes, outcomes=None):
+            return _run(tensor, "decode", items, on, places, is_delta, writers.ctypes.data, passes, outcomes=outcomes)
+
+        verifies_first = check and is_delta and len(frames) > 1
+        outcomes = run(_tuck.verify_delta if verifies_first else 0)
         if check:
             place = _place(outcomes, "the outcome")
             for tensor.at, seen in enumerate(_wait(place.pointer, len(frames), place.device, on.handle)):
                 _check_outcome(seen)
+        if verifies_first:
+            run(_tuck.write_delta, outcomes)
+            _check(_library().tuck_device_wait(None, None, 0, place.device, on.handle))
     return made
+
+
+def writers_of(tensor, memory) -> List[int]:
+    """For each delta of a batch the index of that which writes its output. memory: addresses and sizes of each."""
+    writers, which = _tuck.delta_writers(memory)
+    if which >= 0:
+        tensor.at = which
+        raise OverlapError("out overlaps memory of another tensor of the batch")
+    return writers
 
 
 @lru_cache(maxsize=None)
@@ -408,10 +433,10 @@ def _lossy():
     return {name for name, _, is_lossy in _tuck.codecs() if is_lossy}
 
 
-def _run(tensor, call, items, on: _Stream, places, *arguments) -> Any:
+def _run(tensor, call, items, on: _Stream, places, *arguments, outcomes=None) -> Any:
     """Calls the library. Returns an array of outcomes, which the call will write."""
     _order(on, *places)
-    outcomes, which = _new((len(items), 2), "i64", places[0], on), ctypes.c_uint64()
+    outcomes, which = _new((len(items), 2), "i64", places[0], on) if outcomes is None else outcomes, ctypes.c_uint64()
     number = getattr(_library(), "tuck_device_" + call)(
         items.ctypes.data, len(items), *arguments, _place(outcomes, "the outcome").pointer, ctypes.byref(which),
         places[0].device, on.handle)

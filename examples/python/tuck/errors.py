@@ -49,7 +49,7 @@ class SizeError(TuckError):
 class OverlapError(TuckError):
     """Arrays share memory that must not."""
 
-    _codes = (1004,)
+    _codes = (31, 1004)
 
 
 class ReadOnlyError(TuckError):

@@ -46,6 +46,7 @@ enum class status : uint32_t {
   wrong_type = 28,        ///< the destination has another element type than the offloaded tensor
   unknown_codec = 29,     ///< no codec of the list has the name or index, or any_codec has no codec
   unsupported_type = 30,  ///< the codec does not support the element type
+  overlapping = 31,       ///< the output of an item of a batch overlaps memory of another item
 
   // The frame is damaged, malicious, or not a frame.
   truncated = 32,        ///< fewer bytes than a header has, or than the header announces
@@ -110,6 +111,7 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::wrong_type: return "the destination does not have the element type of the offloaded tensor";
     case status::unknown_codec: return "no codec of the list has this name or index, or none was chosen";
     case status::unsupported_type: return "the chosen codec does not support this element type";
+    case status::overlapping: return "the output overlaps memory of another item of the batch";
     case status::truncated: return "the frame is truncated";
     case status::bad_magic: return "not a tuck frame";
     case status::bad_version: return "unknown format version";

@@ -149,9 +149,15 @@ namespace detail {
 // Calls run(pass) for the one launch of a decoding call, or for both. `pass` is a constant.
 template <class Run> result run_delta_passes(const delta_options& options, const Run& run) noexcept {
   using enum delta_pass;
-  if (options.chunk_by_chunk) return run(std::integral_constant<delta_pass, both>{});
-  const result verified = run(std::integral_constant<delta_pass, verify>{});
-  return verified ? run(std::integral_constant<delta_pass, apply>{}) : verified;
+  if (options.chunk_by_chunk) {
+    if (options.passes != delta_passes::both) return {status::invalid_argument};
+    return run(std::integral_constant<delta_pass, both>{});
+  }
+  if (options.passes != delta_passes::write) {
+    const result verified = run(std::integral_constant<delta_pass, verify>{});
+    if (!verified || options.passes == delta_passes::verify) return verified;
+  }
+  return run(std::integral_constant<delta_pass, apply>{});
 }
 }  // namespace detail
 
@@ -264,9 +270,13 @@ result decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> ba
 /// value of item i is written. A failed item does not affect other items. With `chunk_by_chunk` there is one launch,
 /// which writes what decode_delta writes with this option.
 ///
-/// To restore all items or none, do not decode in place, and check all outcomes before you use the values.
+/// To restore all items or none, call it with delta_passes::verify, check all outcomes on the host, then call it with
+/// delta_passes::write.
 ///
-/// @param items  the values of an item may be its base itself; otherwise they must not overlap anything
+/// @param items  the values of an item may be its base itself; otherwise they must not overlap anything. Kernels do not
+///               check this: they read the items when they run, and to compare each with each would take long.
+///               delta_writers finds overlaps, and the same values twice, in a copy of the items on the host. Leave out
+///               an item whose writer is another one: host::decode_delta_batch does the same
 /// @return the errors of decode_batch; lossy_delta. After an error no values are written
 template <codec C>
 result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C>>> items, const batch_sizes& sizes,

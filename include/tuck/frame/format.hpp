@@ -191,11 +191,18 @@ template <codec C> constexpr C codec_of_values(const C& codec, const frame_heade
 /// only quantize and chains that begin with quantize_codes cannot.
 template <codec C> inline constexpr bool supports_deltas = !is_lossy<C> && !adaptive_codec<C>;
 
+/// The passes of decode_delta. `verify` alone writes nothing. `write` alone follows a call with `verify` and the same
+/// arguments, whose outcome is ok; nothing is verified again. Between both calls it can be seen whether all deltas of a
+/// model are valid, also those of other codecs and types.
+enum class delta_passes : uint8_t { both, verify, write };
+
 /// Options of decode_delta.
 struct delta_options {
   /// If true, decodes in one pass, which writes each chunk as soon as it is decoded and verified. If false, a first
   /// pass verifies the whole frame and the base, and nothing is written unless both are valid.
   bool chunk_by_chunk = false;
+  /// Which passes this call does. `chunk_by_chunk` needs `both`, else invalid_argument.
+  delta_passes passes = delta_passes::both;
 };
 
 #if defined(TUCK_HOST)

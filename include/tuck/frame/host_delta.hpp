@@ -1,6 +1,7 @@
 // Deltas on the CPU. A delta is a tensor encoded relative to a base, and is decoded with that base, also in place.
 #pragma once
 
+#include <tuck/frame/delta_writers.hpp>
 #include <tuck/frame/host.hpp>
 
 namespace tuck::inline TUCK_ABI::host {
@@ -50,11 +51,12 @@ struct chunk_passes {
   }
   // What decode_delta does once the frame is known to be right.
   outcome run(bytes out, const delta_options& options) const noexcept {
+    if (options.passes == delta_passes::write) return run(false, out);
     if (const status s = check_base(); s != status::ok) return outcome{.code = s};
     if (options.chunk_by_chunk) return run(true, out);
     outcome verified = run(true, {});
-    if (verified) return run(false, out);
-    verified.bytes = 0;
+    if (verified && options.passes == delta_passes::both) return run(false, out);
+    if (!verified) verified.bytes = 0;
     return verified;
   }
 };
@@ -99,6 +101,7 @@ outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> b
                      const delta_options& options = {}, const execution& how = {}) noexcept {
   if (!supports_deltas<C>) return outcome{.code = status::lossy_delta};
   if (frame.is_null() || base.is_null() || out.is_null()) return outcome{.code = status::invalid_argument};
+  if (options.chunk_by_chunk && options.passes != delta_passes::both) return outcome{.code = status::invalid_argument};
   frame_header header;
   if (const status s = inspect(frame, header); s != status::ok) return outcome{.code = s};
   C stored = codec;
@@ -176,15 +179,44 @@ result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C
   });
 }
 
-/// Applies each delta to its base. Outcome i is what host::decode_delta returns for item i. Unless it is ok, the values
-/// of item i do not change; with `chunk_by_chunk` they may change. A failed item does not affect other items.
-/// Everything else is as for encode_batch.
+/// Applies each delta to its base. All items are verified before any value is written, unless `chunk_by_chunk` is true.
+/// Outcome i is what host::decode_delta returns for item i. Unless it is ok, the values of item i do not change; with
+/// `chunk_by_chunk` they may change. A failed item does not affect items with other values. Everything else is as for
+/// encode_batch.
+///
+/// @param items  several items may have the same `values`, as tied weights do, if their deltas have the same base and
+///               result. The values are then written once, and not if the first of these items fails. Otherwise, the
+///               values of an item must not overlap memory of other items
+/// @return overlapping if they do; also out_of_memory. After an error no values are written
 template <codec C>
 result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C>>> items, span<outcome> outcomes,
                           const delta_options& options = {}, const execution& how = {}) noexcept {
-  return detail::for_items(items, outcomes, how, [&](const auto& item, const execution& of_item) {
-    return host::decode_delta(codec, item.frame, item.base, item.values, options, of_item);
-  });
+  if (outcomes.size() < items.size()) return {status::output_too_small};
+  if (options.chunk_by_chunk && options.passes != delta_passes::both) return {status::invalid_argument};
+  delta_writers writers;
+  const auto memory_of = [&](uint64_t i) {
+    return delta_memory{items[i].frame, tuck::as_bytes(items[i].base), tuck::as_writable_bytes(items[i].values)};
+  };
+  if (const status s = writers.find(items.size(), memory_of); s != status::ok) return {s};
+  for (uint64_t i = 0; i < items.size(); ++i)
+    if (!same_delta(items[i].frame, items[writers[i]].frame)) return {status::overlapping};
+  const auto run = [&](delta_passes passes) {
+    const delta_options of_pass{options.chunk_by_chunk, passes};
+    const bool writes = passes != delta_passes::verify;
+    const result done = detail::for_items(items, outcomes, how, [&](const auto& item, const execution& of_item) {
+      const auto i = static_cast<uint64_t>(&item - items.data());
+      if (writes && writers[i] != i) return outcomes[i];
+      if (passes == delta_passes::write && !outcomes[i]) return outcomes[i];
+      return host::decode_delta(codec, item.frame, item.base, item.values, of_pass, of_item);
+    });
+    for (uint64_t i = 0; i < items.size(); ++i)
+      if (const outcome& of_writer = outcomes[writers[i]]; options.chunk_by_chunk || !of_writer)
+        outcomes[i] = of_writer;
+    return done;
+  };
+  if (options.chunk_by_chunk || options.passes != delta_passes::both) return run(options.passes);
+  const result verified = run(delta_passes::verify);
+  return verified ? run(delta_passes::write) : verified;
 }
 
 }  // namespace tuck::inline TUCK_ABI::host
