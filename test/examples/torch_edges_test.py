@@ -158,6 +158,86 @@ class Comet(unittest.TestCase):
                 self.assertLess(max(shares), 5e-3)
 
 
+class Wrapper(torch.optim.Optimizer):
+    """As accelerate's, which does not call Optimizer.__init__."""
+
+    def __init__(self, optimizer):
+        self.within = optimizer
+
+    state = property(lambda self: self.within.state)
+    param_groups = property(lambda self: self.within.param_groups)
+    defaults = property(lambda self: self.within.defaults)
+
+    def step(self, closure=None):
+        return self.within.step(closure)
+
+
+class Proxy:
+    """As DeepSpeed's, which is no Optimizer."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["optimizer"], name)
+
+
+class Ahead(torch.optim.Optimizer):
+    """One whose own state is not the momentum."""
+
+    def __init__(self, optimizer):
+        super().__init__(optimizer.param_groups, {})
+        self.base_optimizer = optimizer
+
+    def step(self, closure=None):
+        self.base_optimizer.step(closure)
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["slow"] = p.detach().clone()
+
+
+class Unknown(Wrapper):
+    """Its optimizer is where nobody looks."""
+
+    def __init__(self, optimizer):
+        self.list = [optimizer]
+
+    within = property(lambda self: self.list[0])
+
+
+class Beside(torch.optim.SGD):
+    """With another, of other parameters."""
+
+    def __init__(self, parameters, **options):
+        super().__init__(parameters, **options)
+        self.other = torch.optim.Adam([nn.Parameter(torch.zeros(3))])
+
+
+class WrappedOptimizers(unittest.TestCase):
+    def bounds(self, wrap, optimizer_of=torch.optim.SGD):
+        model, x, y = perceptron()
+        optimizer = wrap(optimizer_of(model.parameters(), lr=0.05, momentum=0.9))
+        policy = tuck_torch.Comet(optimizer, refresh=1)
+        for _ in range(4):
+            gradients(model, x, y, policy)
+            optimizer.step()
+        self.assertTrue(policy._learnt)
+        return policy._bounds
+
+    def test_bounds_follow_the_one_that_steps(self):
+        plain = self.bounds(lambda o: o)
+        self.assertNotIn(1e-4, plain.values())
+        for wrap in (Wrapper, Proxy, Ahead, lambda o: Wrapper(Proxy(o)), lambda o: Proxy(Wrapper(Ahead(o)))):
+            self.assertEqual(self.bounds(wrap), plain)
+        self.assertEqual(self.bounds(lambda o: o, Beside), plain)
+        self.bounds(Unknown)  # which does not say when it steps
+
+    def test_what_is_no_optimizer_is_named(self):
+        for wrong in (3, None, Proxy(3), Proxy(nn.Linear(2, 2)), nn.Linear(2, 2)):
+            with self.assertRaisesRegex(ValueError, f"optimizer: {type(wrong).__name__} has no state by parameter"):
+                tuck_torch.Comet(wrong)
+
+
 class Numbers(unittest.TestCase):
     def test_options_of_bounds_are_positive(self):
         good = [.32, .01, 1, 1e-4, 1e-8, 1e-1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Mapping
 
 import torch
 from tuck.training import BoundController
@@ -15,7 +14,7 @@ from .fronts import Fronts
 from .functions import Call, Use, is_in_memory
 from .library import CODECS, Choice, codecs
 from .policies import Policy, Site, require_positive, zeros_of
-from .scales import Scales
+from .scales import Scales, innermost
 from .store import kept
 
 # What a use of a tensor needs: a bound, or one of these; None is every bit.
@@ -84,8 +83,7 @@ class Comet(Policy):
                 raise ValueError(f"{name}: {codec!r} is no {kind} codec of {', '.join(codecs())}")
         if estimate not in ("exact", "paper"):
             raise ValueError(f"estimate: {estimate!r} is neither 'exact' nor 'paper'")
-        if not isinstance(getattr(optimizer, "state", None), Mapping):
-            raise ValueError(f"optimizer: {type(optimizer).__name__} has no state by parameter")
+        optimizer = innermost(optimizer)
         for name, value in (("share", share), ("first", first), ("lowest", lowest), ("highest", highest),
                             ("least", least)):
             require_positive(name, value)
