@@ -1039,6 +1039,49 @@ class Subclasses(unittest.TestCase):
         self.assertNotIn(1e-4, found[State].values())
 
 
+class Traced(unittest.TestCase):
+    """What is traced within a context is what is traced without."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.last = nn.Conv2d(1, 4, 3, padding=1), nn.Linear(64, 64)
+
+        def forward(self, x):
+            h = F.gelu(self.first(x.view(1, 1, 64, 64))).amax(1)[0]
+            h = F.layer_norm(h * inverse(mean_square(h)), (64,))
+            return F.silu(self.last(h)) * torch.softmax(h @ h.t(), -1)
+
+    def traces(self, model, x):
+        from torch.fx.experimental.proxy_tensor import make_fx
+        weights = dict(model.named_parameters())
+
+        def gradient(weights, x):
+            loss = torch.func.functional_call(model, weights, (x,)).square().mean()
+            return torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(weights.values()))])
+
+        yield lambda: torch.jit.trace(model, x)
+        yield lambda: torch.fx.symbolic_trace(model)
+        yield lambda: make_fx(lambda t: model(t))(x)
+        traced = lambda: make_fx(gradient)(weights, x)
+        yield lambda: (lambda x, made=traced(): made(weights, x))
+
+    @unittest.skipIf(not hasattr(torch, "func"), "this PyTorch has other tracers")
+    def test_by_each_tracer(self):
+        model, x, other = self.Model(), torch.randn(64, 64), torch.randn(64, 64)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        for number, trace in enumerate(self.traces(model, x)):
+            right = trace()(other).detach()
+            for policy in (*ALL.values(), lambda: tuck_torch.Comet(optimizer)):
+                with self.subTest(tracer=number, policy=policy):
+                    with tuck_torch.saved_tensors(policy()):
+                        traced = trace()
+                    self.assertTrue(torch.equal(traced(other), right))
+                    if number < 3:  # the last gives gradients
+                        traced(other).square().mean().backward()
+
+
 @unittest.skipIf(not hasattr(torch, "set_default_device"), "this PyTorch has no default device")
 class DefaultDevice(unittest.TestCase):
     def test_tensors_of_another_device(self):

@@ -160,7 +160,8 @@ class Functions(TorchFunctionMode):
         name = getattr(function, "__name__", None)
         known = KINDS.get(name) if torch.is_grad_enabled() else None
         passing = self._passing if self._passing and name in self._passing.known and torch.is_grad_enabled() else None
-        if (known or passing) and not all(map(is_in_memory, tensors_of((*args, *kwargs.values())))):
+        if (known or passing) and not (all(issubclass(t, torch.Tensor) for t in types)  # and not torch.fx's
+                                       and all(map(is_in_memory, tensors_of((*args, *kwargs.values()))))):
             known = passing = None
         inputs = passing.before(name, args, kwargs) if passing else None
         outer, self.running = self.running, None

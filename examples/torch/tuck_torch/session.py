@@ -99,6 +99,17 @@ class Session:
     # The hooks of autograd.
 
     def pack(self, t: torch.Tensor):
+        """Of a tensor with values: torch.jit.trace, which has them, is not to write down what is done here."""
+        tracing = torch._C._get_tracing_state()
+        if tracing is None:
+            return self._packed(t)
+        torch._C._set_tracing_state(None)
+        try:
+            return self._packed(t)
+        finally:
+            torch._C._set_tracing_state(tracing)
+
+    def _packed(self, t: torch.Tensor):
         if self.functions is None or is_traced() or not is_in_memory(t):  # contexts may be left in another order
             return kept(t)
         call, is_small = self.functions.running, t.numel() * t.element_size() < self.smallest
