@@ -138,20 +138,13 @@ class Device(unittest.TestCase):
                 (torch.cuda, "current_stream", lambda _device=None: self.now), (torch.cuda, "stream", self.on),
                 (torch.cuda, "synchronize", lambda _device=None: self.swap._settle()),
                 (torch.Tensor, "record_stream", lambda t, stream: Stream.events.append(("recorded", stream.name))),
-                (session.Session, "_stays", lambda *_: False), (session.Session, "_new", self.offloaded)):
+                (session, "is_offloaded", lambda _: True), (store, "is_offloaded", lambda _: True)):
             patch = mock.patch.object(owner, name, fake)
             patch.start()
             self.addCleanup(patch.stop)
         self.swap = library._swap = Simulated()
+        self.offload_device = self.swap._offload_device
         Stream.events.clear()
-
-    @staticmethod
-    def offloaded(within, whole, use, identity):
-        flat = whole.detach().as_strided((whole.numel(),), (1,), whole.storage_offset())
-        stored = store.Offloaded(flat, within.site(), within.policy, identity)
-        stored.uses.append((use, 1.0))
-        within.waiting.append(stored)
-        return stored
 
     @contextlib.contextmanager
     def on(self, stream):
@@ -189,15 +182,34 @@ class Device(unittest.TestCase):
         self.assertEqual({k: c.stored for k, c in late.take_counts().items()},
                          {k: c.stored for k, c in expected.take_counts().items()})
 
-    def test_a_write_after_the_save_is_an_error(self):
-        x = torch.randn(4096, requires_grad=True)
-        with tuck_torch.saved_tensors("zvc"):
+    def test_what_was_saved_comes_back(self):
+        """Whoever writes to it between saves or later, and from where it has to stay on the device."""
+        for stays in (False, True):
+            for policy in (tuck_torch.Raw, lambda: tuck_torch.Codec("zvc")):
+                x = torch.randn(64, 64, requires_grad=True)
+                self.swap._offload_device = lambda *_: library.Swap.KEPT if stays else self.offload_device(*_)
+                with tuck_torch.saved_tensors(policy()):
+                    y = x * 1
+                    z = (y * y).sum() + y[:, :48].square().sum()
+                    y.data.mul_(2)
+                    z = z + (y * y).sum()
+                    with torch.no_grad():
+                        y.add_(1)
+                for _ in range(2):
+                    x.grad = None
+                    z.backward(retain_graph=True)
+                    expected = 6 * x.detach()
+                    expected[:, :48] += 2 * x.detach()[:, :48]
+                    self.assertTrue(torch.allclose(x.grad, expected), (stays, policy()))
+
+    def test_each_save_is_stored(self):
+        """What is proof on the CPU, a digest, would let the host wait."""
+        x, policy = torch.randn(64, 64, requires_grad=True), tuck_torch.Codec("zvc")
+        with tuck_torch.saved_tensors(policy), mock.patch.object(session, "digest_of", side_effect=AssertionError):
             y = x * 1
-            z = (y * y).sum()
-        with torch.no_grad():
-            y.add_(1)
-        with self.assertRaisesRegex(RuntimeError, r"modified in place: shape \(4096,\), version 1 instead of 0"):
-            z.backward()
+            z = y.sin().sum() + y.cos().sum()
+        self.assertEqual(policy.take_counts()["functions"].tensors, 2)
+        z.backward()
 
     def test_the_stream_that_saved_it_is_waited_for(self):
         x = torch.randn(4096, requires_grad=True)
@@ -233,7 +245,7 @@ class Device(unittest.TestCase):
     def test_a_stream_that_reads_what_another_restored_waits(self):
         x = torch.randn(4096)
         policy = tuck_torch.Codec("zvc")
-        stored = store.Offloaded(x.detach(), session.OUTSIDE, policy, None)
+        stored = store.Offloaded(x.detach(), session.OUTSIDE, policy)
         stored.choice = tuck_torch.Choice("zvc")
         stored.encode()
         self.assertTrue(torch.equal(stored.value(), x))

@@ -159,19 +159,22 @@ class Saved(unittest.TestCase):
         self.assertTrue(torch.allclose(x.grad, 3 * x))
 
     def test_is_stored_anew_once_written_to(self):
-        x = sparse(64, 1000).requires_grad_()
-        y = x * 1
-        policy = tuck_torch.Codec("zvc")
-        with tuck_torch.saved_tensors(policy):
-            first = (y * y).sum()
-            with torch.no_grad():
-                y.mul_(2)
-            second = (y * y).sum()
-        second.backward()
-        self.assertEqual(policy.take_counts()["functions"].tensors, 1)
-        self.assertTrue(torch.allclose(x.grad, 4 * x.detach()))
-        with self.assertRaisesRegex(RuntimeError, "modified in place: .* version 1 instead of 0"):
+        """By a write that PyTorch counts, or does not."""
+        for write in (lambda y: y.mul_(2), lambda y: y.data.mul_(2), lambda y: y.numpy().__imul__(2)):
+            x = sparse(64, 1000).requires_grad_()
+            y = x * 1
+            policy = tuck_torch.Codec("zvc")
+            with tuck_torch.saved_tensors(policy):
+                first = (y * y).sum()
+                with torch.no_grad():
+                    write(y.detach())
+                second = (y * y).sum()
+            second.backward(retain_graph=True)
+            self.assertEqual(policy.take_counts()["functions"].tensors, 2)
+            self.assertTrue(torch.equal(x.grad, 4 * x.detach()))
+            x.grad = None
             first.backward()
+            self.assertTrue(torch.equal(x.grad, 2 * x.detach()))
 
     def test_memory_that_is_used_again_is_not_taken_for_the_old_one(self):
         policy = tuck_torch.Codec("zvc")
@@ -197,15 +200,6 @@ class Saved(unittest.TestCase):
         (second,) = torch.autograd.grad(gradient.sum(), x)
         self.assertTrue(torch.allclose(second, 6 * x))
 
-    def test_is_refused_where_it_was_written_to_and_kept(self):
-        for policy in (tuck_torch.Raw(), tuck_torch.Codec("zvc")):
-            small = torch.ones(10, requires_grad=True) * 1
-            with tuck_torch.saved_tensors(policy):
-                out = (small * small).sum()
-            with torch.no_grad():
-                small.add_(1)
-            with self.assertRaisesRegex(RuntimeError, "modified in place: shape .10,., version 1 instead of 0"):
-                out.backward()
 
     def test_is_freed(self):
         for policy in (tuck_torch.Raw(), tuck_torch.Codec("zvc")):

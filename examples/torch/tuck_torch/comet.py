@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Mapping
 
 import torch
 from tuck.training import BoundController
@@ -15,8 +14,8 @@ from .fronts import Fronts
 from .functions import Call, Use, is_in_memory
 from .library import CODECS, Choice, codecs
 from .policies import Policy, Site, require_positive, zeros_of
-from .scales import Scales
-from .store import Kept
+from .scales import Scales, innermost
+from .store import kept
 
 # What a use of a tensor needs: a bound, or one of these; None is every bit.
 SIGN, NOTHING = "sign", "nothing"
@@ -84,8 +83,7 @@ class Comet(Policy):
                 raise ValueError(f"{name}: {codec!r} is no {kind} codec of {', '.join(codecs())}")
         if estimate not in ("exact", "paper"):
             raise ValueError(f"estimate: {estimate!r} is neither 'exact' nor 'paper'")
-        if not isinstance(getattr(optimizer, "state", None), Mapping):
-            raise ValueError(f"optimizer: {type(optimizer).__name__} has no state by parameter")
+        optimizer = innermost(optimizer)
         for name, value in (("share", share), ("first", first), ("lowest", lowest), ("highest", highest),
                             ("least", least)):
             require_positive(name, value)
@@ -161,7 +159,8 @@ class Comet(Policy):
 
     def called(self, call: Call, output: object) -> None:
         self._norms.after(call, output)
-        if call.kind == "cast" and isinstance(output, torch.Tensor):
+        if (call.kind == "cast" and isinstance(output, torch.Tensor)
+                and output.data_ptr() != call.arguments["input"].data_ptr()):
             to = output.device, output.dtype
             call.noted.update(again=lambda t: t.to(*to), parts=["input"], slopes=(1.0,))
         if not self._looking or not isinstance(output, torch.Tensor) or not output.requires_grad:
@@ -238,15 +237,15 @@ class Comet(Policy):
             return
         if weights[0] is not None and weights[0].requires_grad and id(weights[0]) not in self._betas:
             call.noted["fronts"] = {}
-        kept = [Kept(w) if w is not None else None for w in weights]
+        parts = [kept(w, is_small=True) if w is not None else None for w in weights]
         call.noted["norm"] = weights[0], math.prod(shape), eps, call.kind == "layer_norm"
         if isinstance(weights[0], torch.nn.Parameter) and id(weights[0]) in self._betas:
             call.noted["weight"] = weakref.ref(weights[0])
         place = call.key, None
         if self._looking or place not in self._slopes:
             self._slopes[place] = (bounds.norm_slope(x.detach(), *call.noted["norm"]),)
-        call.noted.update(again=lambda t: function(t, shape, *(w and w.view() for w in kept), eps), parts=["input"],
-                          slopes=self._slopes[place])
+        call.noted.update(again=lambda t: function(t, shape, *(part and part.view() for part in parts), eps),
+                          parts=["input"], slopes=self._slopes[place])
 
     def _fronts_of(self, call: Call) -> dict:
         """By role, the arguments that errors reach, with the weights in front; None where these are not known."""

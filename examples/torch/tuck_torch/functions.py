@@ -12,6 +12,17 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+_KEYS = getattr(torch._C, "_TorchDispatchModeKey", None)  # PyTorch 2.0 and older have none
+_count_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0) if _KEYS is not None else lambda: 0
+
+
+def is_traced() -> bool:
+    """Whether what is done is written down, by torch.compile, torch.jit.trace or make_fx, or has no values."""
+    if is_compiling() or torch._C._get_tracing_state() is not None:
+        return True
+    return _count_modes() > 0 and any(torch._C._get_dispatch_mode(key) is not None for key in (_KEYS.PROXY, _KEYS.FAKE))
+
+
 # What vmap and its like see: it has no memory of its own. PyTorch 1.13 has these transforms in another package.
 is_transformed = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda t: False)
 
@@ -144,12 +155,13 @@ class Functions(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if is_compiling():  # what torch.compile makes of it is no function that is known
+        if is_traced():  # what a tracer makes of it is no function that is known
             return function(*args, **kwargs)
         name = getattr(function, "__name__", None)
         known = KINDS.get(name) if torch.is_grad_enabled() else None
         passing = self._passing if self._passing and name in self._passing.known and torch.is_grad_enabled() else None
-        if (known or passing) and not all(map(is_in_memory, tensors_of((*args, *kwargs.values())))):
+        if (known or passing) and not (all(issubclass(t, torch.Tensor) for t in types)  # and not torch.fx's
+                                       and all(map(is_in_memory, tensors_of((*args, *kwargs.values()))))):
             known = passing = None
         inputs = passing.before(name, args, kwargs) if passing else None
         outer, self.running = self.running, None

@@ -87,8 +87,8 @@ def encode_job(choice: Choice, t: torch.Tensor) -> training.Job:
 
 
 def begin_encode(choice: Choice, t: torch.Tensor) -> training.Job:
-    """The same, started. Others who hold the tensor may give its memory back meanwhile: the job reads a copy then."""
-    job = encode_job(choice, t if choice.above_zero or is_only_ours(t) else t.clone())
+    """The same, started. Nobody else may write to the tensor meanwhile."""
+    job = encode_job(choice, t)
     job.start()
     return job
 
@@ -103,13 +103,6 @@ def finish_encode(job: training.Job) -> tuple[torch.Tensor, float]:
 
 def storage_of(t: torch.Tensor):
     return t.untyped_storage() if hasattr(t, "untyped_storage") else t.storage()
-
-
-def is_only_ours(t: torch.Tensor) -> bool:
-    """Whether only this tensor, and the one of which it is a view, hold its memory. PyTorch 1.13 cannot tell."""
-    storage = storage_of(t)
-    uses = getattr(torch._C, "_storage_Use_Count", None)
-    return uses is not None and uses(storage._cdata) <= 2 + (t._base is not None)  # one is that of `storage`
 
 
 class Swap:

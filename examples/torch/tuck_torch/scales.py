@@ -7,10 +7,36 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Mapping
 
 import torch
 
 from .functions import is_in_memory
+
+
+def _is_optimizer(o: object) -> bool:
+    try:
+        return isinstance(o.state, Mapping) and all("params" in group for group in o.param_groups)
+    except Exception:  # of any object, whose attributes may raise anything
+        return False
+
+
+def _parameters(optimizer) -> set[int]:
+    return {id(p) for group in optimizer.param_groups for p in group["params"]}
+
+
+def innermost(optimizer: object) -> object:
+    """The optimizer that does the steps where others wrap it, as accelerate's prepare() does: one that an attribute
+    holds, and that has all parameters of the wrapper."""
+    if not _is_optimizer(optimizer):
+        raise ValueError(f"optimizer: {type(optimizer).__name__} has no state by parameter")
+    seen = [optimizer]
+    while True:
+        held = [o for o in getattr(seen[-1], "__dict__", {}).values() if _is_optimizer(o)]
+        within = [o for o in held if all(o is not s for s in seen) and _parameters(o) >= _parameters(seen[-1])]
+        if len(within) != 1:
+            return seen[-1]
+        seen += within
 
 
 class Scales:
@@ -21,10 +47,12 @@ class Scales:
         self._optimizer = optimizer
         self._sizes: dict[int, torch.Tensor | None] = {}  # of the gradient of each watched weight, by its id
         self._hooks: list = []
-        self.known = hasattr(optimizer, "register_step_pre_hook")
-        if self.known:
+        try:
             hook = optimizer.register_step_pre_hook(lambda *_: _call(stepping))
             weakref.finalize(self, hook.remove)
+            self.known = True
+        except AttributeError:  # also of a subclass that has not called Optimizer.__init__
+            self.known = False
 
     def watch(self, weight: torch.Tensor) -> None:
         """Measures its gradient in this backward pass, and in others before the step."""

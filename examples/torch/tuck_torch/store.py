@@ -1,67 +1,150 @@
-"""Tensors that are stored for the backward pass.
+"""Tensors that are stored for the backward pass. All of them are what was there when they were saved.
 
     Handle -> Frame | Offloaded | Derived  shape and strides of one that was saved, in the memory that is stored
-    kept                                   as it is
+    Copy                                   of what is not worth a codec
+    Reference                              parameters, and what cannot be copied: as they are, or an error
 
-Memory that several operations save is stored once, whatever the shapes in which they see it. A frame is encoded a few
-saves after it was asked for, when it is known who reads it, on the package's thread beside the forward pass; what the
-backward pass will want soon is decoded beside that."""
+Whoever has the memory may write to it, unseen by PyTorch: NumPy, `x.data`, DLPack, another library. So what is stored
+is made from a copy of our own, which is taken when the tensor is saved. On the CPU, tensors of the same digest are
+stored once, whatever their shapes. A frame is encoded a few saves later, when it is known who reads it, on the
+package's thread beside the forward pass; what the backward pass will want soon is decoded beside that."""
 
 from __future__ import annotations
 
-import functools
+import ctypes
 import threading
 import weakref
 
 import torch
+import tuck
 from tuck.training import Job, decode_job
 
+from .functions import PLAIN, is_traced, is_transformed
 from .library import DTYPES, FLOATS, NOT_TAKEN, Error, begin_encode, encode_job, finish_encode, storage_of, swap
 
 WIDTHS = {dtype: torch.empty((), dtype=dtype, device="cpu").element_size() for dtype in DTYPES}
 HEAVY = 1 << 16  # bytes of a tensor that the package's thread encodes and decodes; handing it over takes some 10 us
 
 
-def kept(t: torch.Tensor) -> tuple:
-    """A tensor as it is. Autograd does not look for later writes where there are hooks, so whoever reads it does. A
-    result that knew its operation would be a circle that is never freed."""
-    return (t if t.grad_fn is None else t.detach()), t._version
+def is_offloaded(t: torch.Tensor) -> bool:
+    """Whether it is stored by a swap stream. A digest of it would let the host wait."""
+    return t.is_cuda
 
 
-@functools.lru_cache(maxsize=None)
-def counts_writes() -> bool:
-    """Whether PyTorch counts, for what a hook has given back, writes to what it made of that. 1.13 does not."""
-    given = torch.ones(1, device="cpu")
-    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(lambda t: given, lambda t: t):
-        saved = torch.ones(1, device="cpu", requires_grad=True).exp().grad_fn._saved_result
-    with torch.no_grad():
-        saved.zero_()
-    return given._version != 0
+def is_dense(t: torch.Tensor) -> bool:
+    """Do the values of a tensor fill a piece of memory, each once, in whatever order?"""
+    expected = 1
+    for stride, size in sorted(zip(t.stride(), t.shape)) if not t.is_contiguous() else ():
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
 
 
-def check_version(t: torch.Tensor, version: int, shape: tuple | None = None) -> None:
-    if t._version != version:
-        raise Error("a tensor that is needed for the backward pass was modified in place: "
-                    f"shape {shape or tuple(t.shape)}, version {t._version} instead of {version}")
+def flat_of(t: torch.Tensor) -> torch.Tensor:
+    """A dense tensor's memory, as it lies there."""
+    return t.detach().as_strided((t.numel(),), (1,), t.storage_offset())
+
+
+def digest_of(t: torch.Tensor) -> int:
+    """Of the bytes of a tensor in memory of the CPU, in the order in which a dense one has them."""
+    t = t if is_dense(t) else t.detach().contiguous()
+    size = t.numel() * t.element_size()  # NumPy takes few types, and lets nobody resize what it was shown
+    return tuck.digest((ctypes.c_ubyte * size).from_address(t.data_ptr())) if size else 0
+
+
+def modified(t: torch.Tensor, of: str, shape: tuple | None = None) -> Error:
+    return Error(f"{of} was modified in place before the backward pass that needs it: shape {shape or tuple(t.shape)}")
+
+
+class Reference:
+    """A tensor that stays what and where it is. `is_watched`: what PyTorch does not count is an error, too.
+
+    Called, as a weak reference to a Handle is, it gives what has the view; so does a Copy."""
+
+    __slots__ = ("t", "version", "count", "digest")
+
+    def __init__(self, t: torch.Tensor, is_watched: bool) -> None:
+        self.t = t if t.grad_fn is None else t.detach()  # a result that knew its operation would never be freed
+        self.version, self.count = t._version, t.numel()
+        self.digest = digest_of(t) if is_watched and t.is_cpu else None
+
+    def __call__(self) -> Reference:
+        return self
+
+    def view(self) -> torch.Tensor:
+        t = self.t
+        if t._version != self.version or (self.digest is not None and self._is_there() and
+                                          digest_of(t) != self.digest):
+            raise modified(t, "a parameter" if self.digest is not None else "a saved tensor")
+        return t
+
+    def _is_there(self) -> bool:
+        """A program may free its memory, and gather it again for whoever reads it."""
+        t = self.t
+        reached = 1 + sum((size - 1) * stride for size, stride in zip(t.shape, t.stride()))
+        return t.is_cpu and t.numel() == self.count and (
+            storage_of(t).nbytes() >= (t.storage_offset() + reached) * t.element_size())
+
+
+class Copy:
+    """Of the memory that a tensor has a part of, so that its strides stay. Each reader has one of its own."""
+
+    __slots__ = ("flat", "shape", "stride")
+
+    def __init__(self, t: torch.Tensor) -> None:
+        t, self.shape = t.detach(), None
+        if t.layout is torch.strided and not (t.is_contiguous() or t.is_neg() or t.is_conj()):
+            spanned = 1 + sum((size - 1) * stride for size, stride in zip(t.shape, t.stride()))
+            if spanned <= 4 * t.numel():
+                self.shape, self.stride = t.shape, t.stride()
+                t = t.as_strided((spanned,), (1,), t.storage_offset())
+        self.flat = t.clone()
+
+    def __call__(self) -> Copy:
+        return self
+
+    def view(self) -> torch.Tensor:
+        t = self.flat.clone()
+        return t if self.shape is None else t.as_strided(self.shape, self.stride)
+
+
+def is_parameter(t: torch.Tensor) -> bool:
+    """Or a view of one."""
+    return any(type(of) is not torch.Tensor and isinstance(of, torch.nn.Parameter) for of in (t, t._base))
+
+
+def kept(t: torch.Tensor, is_small: bool = False) -> Reference | Copy:
+    """A tensor that is not encoded. Subclasses may have their values in another place, and tracers write down what is
+    done here."""
+    if (type(t) not in PLAIN or is_traced() or t.device.type == "meta" or t.layout not in (torch.strided, *SPARSE)
+            or t.is_nested or t._is_zerotensor() or is_transformed(t)):
+        return Reference(t, False)
+    return Reference(t, True) if is_parameter(t) and not is_small and t.layout is torch.strided else Copy(t)
+
+
+SPARSE = tuple(getattr(torch, f"sparse_{kind}") for kind in ("coo", "csr", "csc", "bsr", "bsc")
+               if hasattr(torch, f"sparse_{kind}"))
 
 
 class Stored:
     """A piece of memory, as a tensor of one dimension, whoever saved it.
 
-    left: so many of those who saved it have not read it yet. cached: what was decoded, as of the version `decoded`."""
+    source: a copy that is our own, until it is stored, or for good. digest: its; None on devices. left: so many of
+    those who saved it have not read it yet. cached: what was decoded. given: the digest of what a backward function was
+    given, and may have written to; of a device's memory, the version."""
 
-    # Until it is stored it is `source`, and stays that where it has to. `identity` keeps the storage's number its own.
-    __slots__ = ("source", "version", "dtype", "count", "site", "policy", "identity", "uses", "choice", "left", "index",
-                 "lock", "cached", "decoded", "failed", "seconds", "pending", "address", "__weakref__")
+    __slots__ = ("source", "dtype", "count", "site", "policy", "digest", "uses", "choice", "left", "index", "lock",
+                 "cached", "given", "failed", "seconds", "pending", "settled", "__weakref__")
 
-    def __init__(self, source: torch.Tensor | None, site, policy, identity: object) -> None:
-        self.source, self.site, self.policy, self.identity = source, site, policy, identity
+    def __init__(self, source: torch.Tensor | None, site, policy, digest: int | None) -> None:
+        self.source, self.site, self.policy, self.digest = source, site, policy, digest
         if source is not None:
-            self.version, self.dtype, self.count = source._version, source.dtype, source.numel()
-            self.address = source.data_ptr()
+            self.dtype, self.count = source.dtype, source.numel()
         self.uses, self.choice, self.left, self.index = [], None, 0, -1
-        self.lock, self.cached, self.failed, self.seconds = threading.RLock(), None, None, 0.0
-        self.pending = True
+        self.lock, self.cached, self.given, self.failed, self.seconds = threading.RLock(), None, None, None, 0.0
+        self.pending, self.settled = True, False
 
     @property
     def raw_bytes(self) -> int:
@@ -71,28 +154,41 @@ class Stored:
         with self.lock:
             if self.failed is not None:
                 raise self.failed
-            t = self.cached
-            if t is None or t._version != self.decoded:  # a backward function has written to it
-                t = self.cached = self._decode()
-                self.decoded = t._version
+            source, t = self.source, self.cached
+            if source is not None:
+                return self._copied(source)
+            if t is None or (self.given is not None and self.given != _mark_of(t)):
+                t, self.given = self._decode(), None
+                self.cached = t
             return t
 
-    def has_source(self) -> bool:
-        """Whether the source still has the memory that was saved. A program may free it, and fill it again later."""
-        t = self.source
-        end = (t.storage_offset() + self.count) * t.element_size()
-        return t.data_ptr() == self.address and storage_of(t).nbytes() >= end
+    def giving(self) -> None:
+        """A backward function is given the value, and others will read it."""
+        with self.lock:
+            if self.given is None and self.cached is not None:
+                self.given = _mark_of(self.cached)
 
     def forget(self) -> None:
         with self.lock:
             self.cached = None
+            if self.source is None:
+                self.given = None
 
     def _decode(self) -> torch.Tensor:
         raise NotImplementedError
 
-    def _keep(self) -> torch.Tensor:
-        check_version(self.source, self.version)
-        return self.source
+    def _copied(self, source: torch.Tensor) -> torch.Tensor:
+        """The source itself where it stays; the next reader has it if nobody has written to it."""
+        if not self.settled or self.digest is None or is_offloaded(source):
+            return source.clone()
+        if self.given is not None and digest_of(source) != self.digest:
+            raise modified(source, "a tensor that another backward function was given")
+        self.given = self.digest
+        return source
+
+
+def _mark_of(t: torch.Tensor) -> int:
+    return t._version if is_offloaded(t) else digest_of(t)
 
 
 class Frame(Stored):
@@ -101,8 +197,8 @@ class Frame(Stored):
     # job: of the package's thread, which encodes it or decodes it ahead to `held`.
     __slots__ = ("frame", "job", "held", "heavy")
 
-    def __init__(self, source, site, policy, identity) -> None:
-        super().__init__(source, site, policy, identity)
+    def __init__(self, source, site, policy, digest) -> None:
+        super().__init__(source, site, policy, digest)
         self.frame, self.job, self.held = None, None, None
         self.heavy = self.raw_bytes >= HEAVY  # worth another thread
 
@@ -115,15 +211,17 @@ class Frame(Stored):
 
     def encode(self) -> None:
         """Where the codec is not for the type, it stays as it is."""
-        job, self.job = self.job, None
+        frame, failed, choice = None, None, self.choice
         try:
-            self.frame, self.seconds = finish_encode(job or encode_job(self.choice, self.source))
-            check_version(self.source, self.version)
-            self.source = None
+            frame, self.seconds = finish_encode(self.job or encode_job(choice, self.source))
         except NOT_TAKEN:
-            self.choice = None
+            choice = None
         except Exception as wrong:
-            self.failed, self.source, self.frame = wrong, None, None
+            failed = wrong
+        with self.lock:
+            self.frame, self.failed, self.choice, self.job = frame, failed, choice, None
+            if choice is not None:
+                self.source = None
 
     def prepare(self) -> None:
         """Begins to decode what is going to be read, on the package's thread."""
@@ -138,6 +236,7 @@ class Frame(Stored):
 
     def settle(self) -> None:
         """Counts it, once it is encoded."""
+        self.settled = True
         if self.frame is not None:
             self.policy.count(self.site).add(self.dtype, self.raw_bytes, self.frame.numel(), self.seconds, self.choice)
             if self.dtype in FLOATS:
@@ -146,8 +245,6 @@ class Frame(Stored):
             self.policy.count(self.site).add(self.dtype, self.raw_bytes, self.raw_bytes)
 
     def _decode(self) -> torch.Tensor:
-        if self.frame is None:
-            return self._keep()
         job, t = (self.job, self.held) if self.job is not None else self._begin_decode()
         self.job, self.held = None, None
         _, seconds = job.wait()
@@ -155,7 +252,7 @@ class Frame(Stored):
             t = self.choice.lower(t, self.dtype)
         if self.dtype in FLOATS:
             self.policy.decoded(self, t, seconds)
-            if self.identity is not None:
+            if self.digest is not None:
                 self.policy.count(self.site).decode_seconds += seconds
         return t
 
@@ -163,29 +260,27 @@ class Frame(Stored):
 class Offloaded(Stored):
     """In pinned memory, by a swap stream; where that has no room, on the device."""
 
-    # stream: that on which it was saved, then that on which it is restored. watched: an empty tensor with the version
-    # of the source, whose memory the swap stream may still read when `source` is given up.
-    __slots__ = ("number", "device", "stream", "watched")
+    # stream: that on which it was saved, then that on which it is restored.
+    __slots__ = ("number", "device", "stream")
 
-    def __init__(self, source, site, policy, identity) -> None:
-        super().__init__(source, site, policy, identity)
-        self.device, self.number, self.watched = source.device, None, None
+    def __init__(self, source, site, policy) -> None:
+        super().__init__(source, site, policy, None)
+        self.device, self.number = source.device, None
         self.stream = torch.cuda.current_stream(self.device)
 
     def encode(self) -> None:
         try:
-            check_version(self.source, self.version)
             self.number = swap().offload(self.choice, self.source)
         except Error as wrong:
             self.failed, self.source = wrong, None
             return
         if self.number is not None:
             weakref.finalize(self, swap().drop, self.number)
-            self.watched, self.source = self.source, None
-            self.watched.data = self.watched.new_empty(0)  # which keeps its version
+            self.source = None  # whose memory is others' only once the swap stream has read it
 
     def settle(self) -> None:
         """Counts it: later, as the size of what was offloaded is known when the device has encoded it."""
+        self.settled = True
         if self.number is not None and self.raw_bytes:
             self.policy.offloaded(self)
         elif self.failed is None:
@@ -211,9 +306,6 @@ class Offloaded(Stored):
         return t
 
     def _decode(self) -> torch.Tensor:
-        if self.number is None:
-            return self._keep()
-        check_version(self.watched, self.version, (self.count,))
         self.stream = torch.cuda.current_stream(self.device)
         t = torch.empty(self.count, dtype=self.dtype, device=self.device)
         swap().restore(self.number, t)
@@ -223,7 +315,8 @@ class Offloaded(Stored):
 
 
 class Recipe:
-    """How a result of that shape is computed again: `again` of its parts, each a Handle, a Kept or another Recipe.
+    """How a result of that shape is computed again: `again` of its parts, each a Handle, a Reference, a Copy or another
+    Recipe.
 
     slopes: how many times the error of each part the result's error is. depth: of recipes within recipes."""
 
@@ -261,9 +354,9 @@ class Derived(Stored):
 
     __slots__ = ("recipe",)
 
-    def __init__(self, recipe: Recipe, dtype, count: int, site, policy, identity, counted: int = 0) -> None:
+    def __init__(self, recipe: Recipe, dtype, count: int, site, policy, counted: int = 0) -> None:
         """counted: bytes of it that are counted where they are stored."""
-        super().__init__(None, site, policy, identity)
+        super().__init__(None, site, policy, None)
         self.recipe, self.dtype, self.count, self.pending = recipe, dtype, count, False
         policy.count(site).add(dtype, self.raw_bytes - counted, 0, 0.0, "computed again")
 
@@ -277,8 +370,8 @@ class Mask(Stored):
 
     __slots__ = ("bits", "scale")
 
-    def __init__(self, bits: Frame, scale: float, source, site, policy, identity) -> None:
-        super().__init__(source, site, policy, identity)
+    def __init__(self, bits: Frame, scale: float, source, site, policy) -> None:
+        super().__init__(source, site, policy, None)
         self.bits, self.scale, self.pending, self.source = bits, scale, False, None
         policy.count(site).add(self.dtype, self.raw_bytes, bits.frame.numel(), bits.seconds, "bits")
 
@@ -286,22 +379,6 @@ class Mask(Stored):
         t = self.bits.value().to(self.dtype).mul_(self.scale)
         self.bits.forget()
         return t
-
-
-class Kept:
-    """Of what stays as it is: called, as a weak reference to a Handle is, it gives what has the view."""
-
-    __slots__ = ("t", "version")
-
-    def __init__(self, t: torch.Tensor) -> None:
-        self.t, self.version = t.detach(), t._version
-
-    def __call__(self) -> Kept:
-        return self
-
-    def view(self) -> torch.Tensor:
-        check_version(self.t, self.version)
-        return self.t
 
 
 class Handle:
@@ -314,5 +391,5 @@ class Handle:
         stored.left += 1
 
     def view(self) -> torch.Tensor:
-        t = self.stored.value()  # what stays as it is may be a part of a storage
+        t = self.stored.value()
         return t.as_strided(self.shape, self.stride, t.storage_offset() + self.offset)
