@@ -25,8 +25,8 @@ except ImportError as error:
     sys.exit(f"plot.py needs matplotlib: {error}")
 
 from plotting.page import FAINT, FONT, GREY, INK, LEFT, LOOK, PALE, WIDTH
-from plotting.page import draw_interval, draw_lines, handle_of, lightness, page, panel, place_legend, place_names, scale
-from plotting.page import stack, tiles, wrap
+from plotting.page import draw_intervals, draw_lines, handle_of, lightness, page, panel, place_legend, place_names
+from plotting.page import scale, stack, tiles, wrap
 from plotting.results import NONE, BadFile, Results, TooLittle
 from plotting.results import duration, front, grouped, human, point, read, series, shares, swaps
 
@@ -51,7 +51,8 @@ def plot_sparsity(results, title):
         margin = 0.02 * (ends[1] - ends[0])
         ax.set_xlim(ends[0] - margin, ends[1] + margin)
         scale(ax.yaxis, [r.ratio for r in rows if r.ratio] if name == "ratio" else reach(rows, copies.values()))
-        finish(ax, "raw / encoded bytes" if name == "ratio" else "GB/s of raw bytes", "sparsity: zeros among the values")
+        finish(ax, "raw / encoded bytes" if name == "ratio" else "GB/s of raw bytes",
+               "sparsity: zeros among the values")
         draw_lines(ax, lines[size][name], results, () if name == "ratio" else copies[size], named=len(groups) == 1)
     return fig
 
@@ -90,7 +91,7 @@ def reach(rows, copies):
 def finish(ax, y, x):
     """Words at the axes that have ticks."""
     if ax.yaxis.get_tick_params()["labelleft"]:
-        ax.set_ylabel(y, fontsize=FONT)
+        ax.set_ylabel(y, fontsize=FONT, labelpad=2)
     if ax.xaxis.get_tick_params()["labelbottom"]:
         ax.set_xlabel(x, fontsize=FONT)
 
@@ -179,8 +180,8 @@ def plot_break_even(results, title):
     body, foot = max(0.34 * len(sparsities), 0.8), 1.1 + 0.2 * math.ceil(len(legend) / 3)
     left_out = f". {', '.join(map(human, little))}: too few points" if little else ""
     fig = page(body + foot + 0.75, title(f"The fastest swap over {link_name(results.link)}"),
-               point(results.rows, "type", "pattern") + "; lossless codecs, and how many times as fast as without: encode, "
-               "send, fetch, decode in turn" + left_out, results)
+               point(results.rows, "type", "pattern") + "; lossless codecs, and how many times as fast as without: "
+               "encode, send, fetch, decode in turn" + left_out, results)
     ax = panel(fig, "", LEFT, foot, WIDTH - LEFT - 0.2, body)
     draw_cells(ax, cells, sizes, sparsities, colours)
     ax.set_yticks([i + 0.5 for i in range(len(sparsities))],
@@ -268,7 +269,7 @@ def draw_points(ax, rows, copies, results):
         ax.plot([r.ratio], [r.gb_per_s], marker="D" if key in results.lossy else "o", color=colour, zorder=4,
                 linestyle="", markerfacecolor="white" if r.peer else colour, markersize=6.5,
                 alpha=FAINT if r.is_noisy else 1)
-        draw_interval(ax, r.ratio, r.gb_per_s, *r.speeds, colour)
+        draw_intervals(ax, [(r.ratio, *r.speeds)], colour)
     named = [(r.ratio, r.gb_per_s, wrap(r.codec), results.styles[key]["color"]) for key, r in rows.items()]
     place_names(ax, named, avoid)
 
@@ -345,7 +346,8 @@ def listed(kind):
         try:
             return [kind(word) for word in text.split(",")]
         except (KeyError, ValueError):
-            raise argparse.ArgumentTypeError(f"{text} is no list of {kind.__name__.replace('float', 'numbers')}") from None
+            what = {size: "sizes, as 4KiB,1MiB", float: "numbers"}[kind]
+            raise argparse.ArgumentTypeError(f"'{text}' is no list of {what}") from None
     return values
 
 
@@ -353,7 +355,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0].split(":")[0] + ".")
     parser.add_argument("results", metavar="RESULTS.json", help="what tuck-bench wrote")
     parser.add_argument("--out", metavar="DIR", type=Path, default=Path("."), help="where the plots go (default: here)")
-    parser.add_argument("--link", metavar="GB/s", type=link_rate, help="of break-even, or 10gbe, 100gbe, pcie3, pcie4, pcie5 (default: host 10gbe, gpu pcie4)")
+    parser.add_argument("--link", metavar="GB/s", type=link_rate,
+                        help="of break-even, or 10gbe, 100gbe, pcie3, pcie4, pcie5 (default: host 10gbe, gpu pcie4)")
     parser.add_argument("--size", metavar="SIZE,...", type=listed(size), help="only tensors so large, as 64KiB")
     parser.add_argument("--sparsity", metavar="S,...", type=listed(float), help="only these shares of zeros")
     parser.add_argument("--only", metavar="NAME", nargs="+", choices=PLOTS,

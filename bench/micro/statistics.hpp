@@ -27,7 +27,8 @@ struct statistics {
 };
 
 // The interval of the median of n values goes from the k-th least to the k-th greatest. The number of values below the
-// true median is binomial, so k is the largest with P(fewer than k) <= 2.5 %. At least 1; n is at most 1000.
+// true median is binomial, so k is the largest with P(fewer than k) <= 2.5 %. At least 1; n is less than
+// 1000.
 inline size_t interval_rank(size_t n) {
   double term = std::ldexp(1., -static_cast<int>(n)), below = term;  // P(exactly k), P(at most k)
   size_t k = 0;

@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 MANY_TIMES = 20  # from this range on an axis is logarithmic
 LEGEND_COLUMNS, LEGEND_ROW, GAP = 4, 0.2, 0.4  # inches
-WIDTH, LABELS, LEFT = 9.0, 2.35, 0.75  # inches: a page, the column of labels at its right, the margin at its left
+WIDTH, LABELS, LEFT = 9.0, 2.35, 0.85  # inches: a page, the column of labels at its right, the margin at its left
 FONT = 8.5  # points
 FAINT, SEEN = 0.4, 1.01  # how opaque noisy points are; from this ratio of its ends on an interval can be seen
 NEAR = 12  # points: a name this near its marker needs no line to it
@@ -173,10 +173,13 @@ def spread(wanted, gap, low, high):
     return [start + i * gap for i, start in enumerate(starts)]
 
 
-def draw_interval(ax, x, y, low, high, colour):
-    """A bar where the value may be, if that can be seen."""
-    if high > SEEN * low:
-        ax.errorbar([x], [y], [[y - low], [high - y]], color=colour, linewidth=0.9, capsize=1.8, alpha=0.7, zorder=2.5)
+def draw_intervals(ax, points, colour):
+    """Bars where values may be, of points (x, low, high), if they can be seen."""
+    if seen := [point for point in points if point[2] > SEEN * point[1]]:
+        x, low, high = zip(*seen)
+        ax.vlines(x, low, high, color=colour, linewidth=0.9, alpha=0.7, zorder=2.5)
+        for ends in (low, high):
+            ax.plot(x, ends, color=colour, marker="_", markersize=4, linestyle="", alpha=0.7, zorder=2.5)
 
 
 def draw_lines(ax, lines, results, copies=(), named=True):
@@ -189,8 +192,7 @@ def draw_lines(ax, lines, results, copies=(), named=True):
         ax.plot([p.x for p in points], sure, linewidth=1.1 if peer else 1.6, **style)
         noisy = [p for p in points if p.noisy]
         ax.plot([p.x for p in noisy], [p.y for p in noisy], **style | {"linestyle": "", "alpha": FAINT})
-        for p in points:
-            draw_interval(ax, p.x, p.y, p.low, p.high, style["color"])
+        draw_intervals(ax, [(p.x, p.low, p.high) for p in points], style["color"])
         ends.append((*points[-1][:2], codec + "*" * ((peer, codec) in results.lossy), style["color"]))
     if copies:
         ax.plot(*zip(*copies), color=INK, linewidth=0.8, marker="_" if len(copies) == 1 else "", zorder=2)
