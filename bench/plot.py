@@ -28,7 +28,7 @@ from plotting.page import FAINT, FONT, GREY, INK, LEFT, LOOK, PALE, WIDTH
 from plotting.page import draw_intervals, draw_lines, handle_of, lightness, page, panel, place_legend, place_names
 from plotting.page import scale, stack, tiles, wrap
 from plotting.results import NONE, BadFile, Results, TooLittle
-from plotting.results import duration, front, grouped, human, point, read, series, shares, swaps
+from plotting.results import duration, front, grouped, human, point, read, series, shares, shown, swaps
 
 LINKS = {"10GbE": 1.25, "100GbE": 12.5, "PCIe 3.0 x16": 12.0, "PCIe 4.0 x16": 25.0, "PCIe 5.0 x16": 55.0}  # GB/s as
 LINK = {"host": 1.25, "gpu": 25.0}  # they come out
@@ -162,9 +162,7 @@ def draw_floor(ax, rows, name):
 
 def plot_break_even(results, title):
     cells = swaps(results)
-    of_size = Counter(size for size, _ in cells)  # a size of which little is known is named, and has no column
-    little = [size for size in sorted(of_size) if 2 * of_size[size] < max(of_size.values())]
-    cells = {at: best for at, best in cells.items() if at[0] not in little}
+    cells, left_out = without_gaps(cells)
     if len(cells) < 2:
         raise TooLittle("needs both ways of a lossless codec at two points of size and sparsity")
     sizes = sorted({size for size, _ in cells})
@@ -178,7 +176,8 @@ def plot_break_even(results, title):
     if not all(sure for _, _, sure in cells.values()):
         legend.append(Patch(facecolor="white", hatch="....", linewidth=0, label="≈ not sure: another may be as fast"))
     body, foot = max(0.34 * len(sparsities), 0.8), 1.1 + 0.2 * math.ceil(len(legend) / 3)
-    left_out = f". {', '.join(map(human, little))}: too few points" if little else ""
+    if left_out:
+        left_out = f". Too few points: {left_out}"
     fig = page(body + foot + 0.75, title(f"The fastest swap over {link_name(results.link)}"),
                point(results.rows, "type", "pattern") + "; lossless codecs, and how many times as fast as without: "
                "encode, send, fetch, decode in turn" + left_out, results)
@@ -189,6 +188,17 @@ def plot_break_even(results, title):
                    for share in sparsities])
     place_legend(fig, legend, 3)
     return fig
+
+
+def without_gaps(cells):
+    """The cells without sizes and sparsities of which less than half is known, and these in words."""
+    words = []
+    for axis, name in ((0, "size"), (1, "sparsity")):
+        known = Counter(at[axis] for at in cells)
+        little = sorted(value for value in known if 2 * known[value] < max(known.values()))
+        words += [f"{name} {shown(name, value)}" for value in little]
+        cells = {at: best for at, best in cells.items() if at[axis] not in little}
+    return cells, ", ".join(words)
 
 
 def draw_cells(ax, cells, sizes, sparsities, colours):
