@@ -55,7 +55,8 @@ def read_shortest(records):
 
 
 KEPT = ("operation", "codec", "peer", "lossy", "type", "sparsity", "pattern", "raw_bytes", "where", "encoded_bytes",
-        "ratio", "runs", "best_seconds", "median_seconds", "cv", "gb_per_s", "R", "moved_per_byte",
+        "ratio", "runs", "best_seconds", "median_seconds", "median_low_seconds", "median_high_seconds", "noisy", "cv",
+        "gb_per_s", "R", "R_low", "R_high", "moved_per_byte",
         "max_error")  # fmt: skip
 
 
@@ -69,7 +70,7 @@ def bench(place, words, more=None):
     finally:
         if result.exists():
             rows = json.loads(result.read_text(encoding="utf-8"))["rows"]
-            place.figures.extend({key: row[key] for key in KEPT} | (more or {}) for row in rows)
+            place.figures.extend({key: row[key] for key in KEPT if key in row} | (more or {}) for row in rows)
 
 
 def bench_each(place, runs):

@@ -83,7 +83,7 @@ device_cost copy_on_device([[maybe_unused]] uint64_t raw_bytes, [[maybe_unused]]
   return cost;
 }
 
-place device_place() {
+std::optional<place> device_place() {
 #if defined(TUCK_CUDAPTX)
   return place::ptx;
 #else

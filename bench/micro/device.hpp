@@ -5,6 +5,7 @@
 #include "bench/micro/coder.hpp"
 #include "bench/micro/model.hpp"
 #include "bench/micro/points.hpp"
+#include "bench/micro/statistics.hpp"
 #include "bench/support/roofline.hpp"
 
 #include <optional>
@@ -30,14 +31,7 @@ struct device_cost {
   prediction predicted = {};            // under the model of time
 };
 
-// How long to go on: at least `least_runs`, then until `seconds` have passed, at most `most_runs`. The simulator runs
-// once.
-struct run_limits {
-  uint32_t least_runs, most_runs;
-  double seconds;
-};
-
-// A coder whose tensors are in device memory.
+// A coder whose tensors are in device memory. The simulator runs once, whatever the limits are.
 class device_coder {
  public:
   device_coder() = default;
@@ -71,8 +65,8 @@ std::span<const device_peer> device_peers();
 // The same runs for a copy alone, of `raw_bytes`: `seconds`, or what was counted; nothing on the simulator.
 device_cost copy_on_device(uint64_t raw_bytes, const run_limits& limits);
 
-// Where this build's kernels run.
-place device_place();
+// Where this build's kernels run; nowhere in a build of host rows alone.
+std::optional<place> device_place();
 
 struct device_description {
   std::string name;     // "NVIDIA H200"

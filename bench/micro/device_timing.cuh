@@ -175,8 +175,9 @@ class device_timing {
     constexpr uint32_t warm_ups = 2;
     std::array<std::vector<double>, sizeof...(Calls)> seconds;
     const std::array<tools::device_stopwatch, sizeof...(Calls)> watches;
+    enough_runs enough(limits);
     auto begin = std::chrono::steady_clock::now();
-    for (uint32_t run = 0; run < warm_ups + limits.most_runs; ++run) {
+    for (uint32_t run = 0;; ++run) {
       if (run == warm_ups) begin = std::chrono::steady_clock::now();
       size_t at = 0;
       (timed(watches[at++], [&] { calls(run % copy_to_.count()); }), ...);
@@ -184,9 +185,8 @@ class device_timing {
       if (run < warm_ups) continue;
       for (at = 0; at < watches.size(); ++at) seconds[at].push_back(watches[at].seconds());
       const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-      if (run + 1 >= warm_ups + limits.least_runs && passed.count() >= limits.seconds) break;
+      if (enough(passed.count(), seconds)) return seconds;
     }
-    return seconds;
   }
 
  private:

@@ -18,7 +18,7 @@ nlohmann::ordered_json environment(unsigned threads, const std::string& command)
   nlohmann::ordered_json all = host_environment(command);
   all.erase("command");
   all.update({{"threads", threads},
-              {"backend", found ? "cuda" : name(device_place())},
+              {"backend", found ? "cuda" : name(device_place().value_or(place::host))},
               {"device", device},
               {"peers", peers},
               {"command", command}});

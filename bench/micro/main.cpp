@@ -1,6 +1,7 @@
 // tuck-bench: how fast the codecs are and how small tensors get. This file is the options and the course of a run.
 #include "bench/micro/counts.hpp"
 #include "bench/micro/environment.hpp"
+#include "bench/micro/google_flags.hpp"
 #include "bench/micro/predictions.hpp"
 #include "bench/micro/progress_line.hpp"
 #include "bench/micro/runner.hpp"
@@ -49,6 +50,7 @@ struct options {
   std::vector<std::string> coders, types, patterns, sizes;
   std::vector<double> sparsities;
   std::vector<unsigned> threads, blocks;
+  std::optional<double> seconds;
   std::vector<std::string> levels, chunks;
   model_request model;
 };
@@ -62,6 +64,10 @@ void add_options(CLI::App& app, options& o) {
   auto* quick = app.add_flag("--quick", o.quick, "A look at everything, in less than a minute");
   app.add_flag("--full", o.full, "The whole grid, which takes hours")->excludes(quick);
   app.add_option("--out", o.out, "Write the results there, as JSON; as CSV if it ends in .csv")->type_name("FILE");
+  app.add_option("--seconds", o.seconds,
+                 "Time of a row, at most; it ends before if its median is known to 3 %. Host: 1, with --quick .1")
+      ->check(CLI::Range(1e-3, 3600.).description(""))
+      ->type_name("S");
   add_list(app, "--codec", o.coders, "Only these codecs and peers", "NAME,...");
   add_list(app, "--type", o.types, "Element types, as f32 or bf16", "TYPE,...");
   add_list(app, "--pattern", o.patterns, "iid, clustered, recorded, smooth, sums, runs", "NAME,...");
@@ -95,8 +101,9 @@ void add_options(CLI::App& app, options& o) {
       ->type_name("N");
   app.add_flag("--list", o.list, "Say what would be measured, and stop");
   app.footer(
-      "An axis that is given replaces its default, and all that is given is combined. Flags of Google Benchmark\n"
-      "(--benchmark_filter=REGEX and so on) are taken as well. bench/README.md says what the figures mean.");
+      "An axis that is given replaces its default, and all that is given is combined. Of Google Benchmark's flags,\n"
+      "--benchmark_filter=REGEX, _list_tests, _out=FILE, _out_format and _context are taken as well.\n"
+      "bench/README.md says what the figures mean.");
 }
 
 // Recordings that were named are measured: theirs is the pattern, and the type where none is asked for. Throws
@@ -170,7 +177,7 @@ std::vector<coder_way> wanted_ways(const options& o) {
 
 // Throws CLI::ValidationError.
 std::vector<coder_way> wanted_launches(const options& o) {
-  if (o.where == "host" && !(o.blocks.empty() && o.chunks.empty()))
+  if ((o.where == "host" || !device_place()) && !(o.blocks.empty() && o.chunks.empty()))
     throw CLI::ValidationError(o.blocks.empty() ? "--chunk" : "--blocks", "needs a device");
   std::vector<uint32_t> chunks;
   for (const std::string& text : o.chunks) {
@@ -202,9 +209,11 @@ std::string usual_recordings() {
   return (std::filesystem::read_symlink("/proc/self/exe", none).parent_path().parent_path() / "data").string();
 }
 
-// Where the device's rows are from. Throws CLI::ValidationError where they cannot be what was asked for.
-place wanted_device(const options& o) {
-  const place there = device_place();
+// Where the device's rows are from, if anywhere. Throws CLI::ValidationError where they cannot be what was asked for.
+std::optional<place> wanted_device(const options& o) {
+  const std::optional<place> there = device_place();
+  if (!there && o.where != "host" && o.where != "both")
+    throw CLI::ValidationError("--where " + o.where, "this program has no kernels; build target tuck_bench");
   const bool modelled = o.where == "model", by_engine = modelled || o.where == "ptx";
   if (modelled && there != place::ptx)
     throw CLI::ValidationError("--where model", "the model of time needs a build of preset ptx");
@@ -219,17 +228,25 @@ place wanted_device(const options& o) {
   return modelled ? place::model : there;
 }
 
+// Rows of a device have the time that they always had: bench/gpu_check has limits. Few of them need it.
+run_limits limits_of(const options& o, bool on_host) {
+  const double usual = on_host ? (o.quick ? .1 : 1) : (o.quick ? .03 : .15);
+  const double seconds = o.seconds.value_or(usual);
+  const double least = on_host ? std::min(o.quick ? .02 : .15, seconds / 2) : 0;
+  return {least_known_runs, 100000, seconds, least, wanted_precision};
+}
+
 // Throws CLI::ValidationError.
 std::vector<point> wanted_points(const options& o) {
-  const place device = wanted_device(o);
+  const std::optional<place> device = wanted_device(o);
   const auto on_host = o.where == "device" || o.where == "ptx" || o.where == "model" ? std::vector<entry>{}
                                                                                      : runner::host_coders(!o.no_peers);
-  const auto on_device = o.where == "host" ? std::vector<entry>{} : runner::device_coders(!o.no_peers);
+  const auto on_device = o.where == "host" || !device ? std::vector<entry>{} : runner::device_coders(!o.no_peers);
   std::vector<entry> all = on_host;
   all.insert(all.end(), on_device.begin(), on_device.end());
   const selection wanted = selected(o, all);
   auto points = in_ways(points_of(wanted, on_host, place::host), wanted_ways(o));
-  const auto more = in_ways(points_of(wanted, on_device, device), wanted_launches(o));
+  const auto more = in_ways(points_of(wanted, on_device, device.value_or(place::host)), wanted_launches(o));
   points.insert(points.end(), more.begin(), more.end());
   for (const std::string& line : left_out(wanted, all))
     std::fprintf(stderr, "tuck-bench: left out: %s\n", line.c_str());
@@ -268,9 +285,27 @@ struct findings {
   std::vector<std::string> failures;
 };
 
-void measure(const point& p, operation what, runner& run, progress_line& progress, findings& found,
-             benchmark::State& state) {
-  const std::string name = row_name(tuck::bench::name(what), p.coder.name, p.tensor, p.where, p.way);
+struct wanted_row {
+  const point* at;
+  operation what;
+  std::string name;
+};
+
+// Throws CLI::ValidationError where the filter leaves none.
+std::vector<wanted_row> wanted_rows(const std::vector<point>& points, const google_flags& flags) {
+  std::vector<wanted_row> rows;
+  for (const point& p : points)
+    for (const operation what : runner::operations_of(p)) {
+      std::string name = row_name(tuck::bench::name(what), p.coder.name, p.tensor, p.where, p.way);
+      if (flags.wants(name)) rows.push_back({&p, what, std::move(name)});
+    }
+  if (rows.empty()) throw CLI::ValidationError("--benchmark_filter", flags.filter() + " matches no row");
+  return rows;
+}
+
+void measure(const wanted_row& wanted, runner& run, progress_line& progress, findings& found, benchmark::State& state) {
+  const auto& [at, what, name] = wanted;
+  const point& p = *at;
   if (interrupted) {
     state.SkipWithError("interrupted");
     return;
@@ -296,8 +331,9 @@ void measure(const point& p, operation what, runner& run, progress_line& progres
   state.counters["max_error"] = done->max_error;
   if (done->time.runs == 0) return;
   state.counters["GB/s"] = done->gb_per_s();
-  state.counters["R"] = done->of_copy;
+  state.counters["R"] = done->of_copy();
   state.counters["best"] = done->time.best;
+  state.counters["error"] = done->time.error();
   state.counters["cv"] = done->time.cv;
 }
 
@@ -339,24 +375,40 @@ int conclude(const options& o, const findings& found, const std::string& command
   return interrupted ? interrupted_by_user : found.failures.empty() && unmet.empty() ? 0 : failed;
 }
 
+void initialize_google(char* program, const google_flags& flags) {
+  std::vector<std::string> words = flags.for_google();
+  std::vector<char*> arguments{program};
+  for (std::string& word : words) arguments.push_back(word.data());
+  int count = static_cast<int>(arguments.size());
+  benchmark::Initialize(&count, arguments.data());
+}
+
 int bench(int argc, char** argv) {
   const std::string command = command_line(argc, argv);
-  std::vector<char*> for_google{argv[0]}, ours{argv[0]};
+  std::vector<char*> ours{argv[0]};
   for (int i = 1; i < argc; ++i)
-    (std::string_view(argv[i]).starts_with("--benchmark_") ? for_google : ours).push_back(argv[i]);
+    if (!google_flags::is_one(argv[i])) ours.push_back(argv[i]);
 
+  google_flags flags;
   options o;
   CLI::App app("Measures tuck's codecs, beside memcpy and other libraries: speed, ratio, traffic.", "tuck-bench");
   add_options(app, o);
   std::vector<point> points;
+  std::vector<wanted_row> rows;
   uint64_t peer_chunk = 0;
   try {
     app.parse(static_cast<int>(ours.size()), ours.data());
+    for (int i = 1; i < argc; ++i)
+      if (google_flags::is_one(argv[i])) flags.add(argv[i]);
     points = wanted_points(o);
+    rows = wanted_rows(points, flags);
     peer_chunk = wanted_peer_chunk(o);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error, std::cout, std::cerr);
     return code == 0 ? 0 : bad_usage;
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "tuck-bench: %s\n", error.what());
+    return bad_usage;
   }
   try {
     if (o.where == "model") use_model(o.model, 1);
@@ -364,31 +416,25 @@ int bench(int argc, char** argv) {
     std::fprintf(stderr, "tuck-bench: --where model: %s\n", error.what());
     return bad_usage;
   }
-  if (o.list) {
-    for (const point& p : points)
-      for (const operation what : runner::operations_of(p))
-        std::puts(row_name(tuck::bench::name(what), p.coder.name, p.tensor, p.where, p.way).c_str());
+  if (o.list || flags.list()) {
+    for (const wanted_row& row : rows) std::puts(row.name.c_str());
     return 0;
   }
   // Before all the work: a place that cannot be written to is an error now.
   std::optional<tuck::tools::output_file> out;
   if (app.count("--out") != 0) out.emplace(o.out);
 
-  int count = static_cast<int>(for_google.size());
-  benchmark::Initialize(&count, for_google.data());
-  if (benchmark::ReportUnrecognizedArguments(count, for_google.data())) return bad_usage;
-
-  const run_limits limits = o.quick ? run_limits{3, 15, .03} : run_limits{5, 40, .15};
-  runner run(o.recordings.value_or(usual_recordings()), limits, peer_chunk, o.model);
-  progress_line progress(points);
+  initialize_google(argv[0], flags);
+  runner run(o.recordings.value_or(usual_recordings()), limits_of(o, true), limits_of(o, false), peer_chunk, o.model);
+  std::vector<const point*> points_of_rows;
+  for (const wanted_row& row : rows) points_of_rows.push_back(row.at);
+  progress_line progress(points_of_rows);
   findings found;
-  for (const point& p : points)
-    for (const operation what : runner::operations_of(p))
-      benchmark::RegisterBenchmark(
-          row_name(tuck::bench::name(what), p.coder.name, p.tensor, p.where, p.way).c_str(),
-          [&, what](benchmark::State& state) { measure(p, what, run, progress, found, state); })
-          ->Iterations(1)
-          ->UseManualTime();
+  for (const wanted_row& row : rows)
+    benchmark::RegisterBenchmark(row.name.c_str(),
+                                 [&](benchmark::State& state) { measure(row, run, progress, found, state); })
+        ->Iterations(1)
+        ->UseManualTime();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, interrupt);
   quiet_reporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);

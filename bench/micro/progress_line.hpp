@@ -30,11 +30,9 @@ inline std::string span_of(double seconds) {
 // What is done, and how long the rest will take, on stderr: on a terminal one line that is written anew.
 class progress_line {
  public:
-  explicit progress_line(const std::vector<point>& points) : terminal_(isatty(STDERR_FILENO) == 1) {
-    for (const point& p : points)
-      for ([[maybe_unused]] const operation o : runner::operations_of(p)) left_.push_back(&p);
-    all_ = left_.size();
-  }
+  // rows: the point of each.
+  explicit progress_line(std::vector<const point*> rows)
+      : terminal_(isatty(STDERR_FILENO) == 1), all_(rows.size()), left_(std::move(rows)) {}
 
   void begin(const std::string& name) const {
     if (terminal_) show(name, "");
@@ -47,7 +45,8 @@ class progress_line {
     if (const auto at = std::find(left_.begin(), left_.end(), &p); at != left_.end()) left_.erase(at);
     char figure[64] = "failed";
     if (r != nullptr && r->time.runs != 0)
-      std::snprintf(figure, sizeof figure, "%.3f GB/s, R %.3f", r->gb_per_s(), r->of_copy);
+      std::snprintf(figure, sizeof figure, "%.3f GB/s, R %.3f%s", r->gb_per_s(), r->of_copy(),
+                    r->noisy() ? ", noisy" : "");
     else if (r != nullptr && r->predicted.made())
       std::snprintf(figure, sizeof figure, "%.1f us, %.0f GB/s, R %.2f", 1e6 * r->predicted.seconds,
                     r->predicted_gb_per_s(), r->predicted_of_copy());

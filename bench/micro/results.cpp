@@ -28,17 +28,27 @@ nlohmann::ordered_json as_json(const nlohmann::ordered_json& environment, const 
                                {"runs", r.time.runs},
                                {"best_seconds", nullptr},
                                {"median_seconds", nullptr},
+                               {"median_low_seconds", nullptr},
+                               {"median_high_seconds", nullptr},
+                               {"noisy", nullptr},
                                {"cv", nullptr},
                                {"gb_per_s", nullptr},
                                {"R", nullptr},
+                               {"R_low", nullptr},
+                               {"R_high", nullptr},
                                {"moved_per_byte", r.moved_bytes / static_cast<double>(r.tensor.raw_bytes)},
                                {"max_error", nullptr}};
     if (r.time.runs != 0) {
       one["best_seconds"] = r.time.best;
       one["median_seconds"] = r.time.median;
+      one["median_low_seconds"] = r.time.low;
+      one["median_high_seconds"] = r.time.high;
+      one["noisy"] = r.noisy();
       one["cv"] = r.time.cv;
       one["gb_per_s"] = r.gb_per_s();
-      one["R"] = r.of_copy;
+      one["R"] = r.of_copy();
+      one["R_low"] = r.of_copy_low();
+      one["R_high"] = r.of_copy_high();
     }
     if (r.what != operation::copy) one["max_error"] = r.max_error;
     if (r.where == place::host) {
@@ -100,7 +110,8 @@ std::string speed(const row* r) {
   char text[48] = "";
   if (r == nullptr) return text;
   if (r->time.runs != 0)
-    std::snprintf(text, sizeof text, "%9.3f %6.3f %5.1f%%", r->gb_per_s(), r->of_copy, 100 * r->time.cv);
+    std::snprintf(text, sizeof text, "%9.3f%c%6.3f%c%5.1f%%", r->gb_per_s(), r->noisy() ? '~' : ' ', r->of_copy(),
+                  r->of_copy_noisy() ? '~' : ' ', 100 * r->time.error());
   else
     std::snprintf(text, sizeof text, "%9.3f", r->moved_bytes / static_cast<double>(r->tensor.raw_bytes));
   return text;
@@ -126,8 +137,8 @@ void print_table(const std::vector<row>& rows, std::FILE* to) {
     const bool timed = coders.front().second.begin()->second->time.runs != 0;
     std::fprintf(to, "\n%s\n", tensor.c_str());
     if (timed)
-      std::fprintf(to, "  %-30s %8s  %-23s  %-23s %s\n", "", "ratio", " encode GB/s    R    cv",
-                   " decode GB/s    R    cv", " max error");
+      std::fprintf(to, "  %-30s %8s  %-23s  %-23s %s\n", "", "ratio", " encode GB/s    R    +-",
+                   " decode GB/s    R    +-", " max error");
     else
       std::fprintf(to, "  %-30s %8s  %-10s %-10s %s\n", "bytes moved per byte", "ratio", "   encode", "   decode",
                    "max error");
@@ -144,6 +155,12 @@ void print_table(const std::vector<row>& rows, std::FILE* to) {
       std::fprintf(to, "%.*s\n", static_cast<int>(text.find_last_not_of(' ') + 1), line);
     }
   }
+  if (std::any_of(rows.begin(), rows.end(), [](const row& r) { return r.of_copy_noisy(); }))
+    std::fprintf(
+        to,
+        "\n~ noisy: the limit came before the median was known to within %.0f %%. +- is how well it is known.\n"
+        "  Measure on a quieter machine, or for longer (--seconds).\n",
+        100 * wanted_precision);
 }
 
 }  // namespace tuck::bench

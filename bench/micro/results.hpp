@@ -31,7 +31,7 @@ struct row {
   coder_way way = {};
   uint64_t encoded_bytes = 0;
   statistics time;         // seconds; no runs where there is no clock worth reading
-  double of_copy = 0;      // R: median time of a copy, run in turn, / median time
+  statistics copy_time;    // of a copy, run in turn
   double moved_bytes = 0;  // read and written: counted without a GPU, else those of tensor and result
   double max_error = 0;
   device_counts counts = {};  // by the engine
@@ -43,6 +43,13 @@ struct row {
   bool counted() const { return counts.instructions > 0; }
   double predicted_gb_per_s() const { return static_cast<double>(tensor.raw_bytes) / predicted.seconds * 1e-9; }
   double predicted_of_copy() const { return predicted.copy_seconds / predicted.seconds; }
+  // R and the interval that has it.
+  double of_copy() const { return copy_time.median / time.median; }
+  double of_copy_low() const { return copy_time.low / time.high; }
+  double of_copy_high() const { return copy_time.high / time.low; }
+  // Not known as well as was wanted.
+  bool noisy() const { return time.runs != 0 && !time.known(wanted_precision); }
+  bool of_copy_noisy() const { return time.runs != 0 && (noisy() || !copy_time.known(wanted_precision)); }
   double gb_per_s() const { return static_cast<double>(tensor.raw_bytes) / time.median * 1e-9; }
 };
 
@@ -58,7 +65,8 @@ std::string as_text(const nlohmann::ordered_json& file);
 // environment.
 std::string as_csv(const nlohmann::ordered_json& file);
 
-// A table for people, a block a tensor and a line a coder, without rows whose instructions were counted.
+// A table for people, a block a tensor and a line a coder, without rows whose instructions were counted. Figures that
+// are noisy are marked.
 void print_table(const std::vector<row>& rows, std::FILE* to);
 
 }  // namespace tuck::bench

@@ -3,6 +3,7 @@
 #include "bench/support/tuck_coder.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -23,24 +24,26 @@ double seconds_since(clock::time_point begin) { return std::chrono::duration<dou
 bool is_copy(const std::string& coder) { return coder == host_copy || coder == device_copy; }
 
 // Times `work` and, in turn with it, `copy`: what disturbs the one for long disturbs the other. Short ones many at
-// once, because a clock has a grain.
+// once, because a clock has a grain. The seconds of both.
 template <class Work, class Copy>
-void run_in_turn(const run_limits& limits, uint64_t raw_bytes, const Work& work, const Copy& copy,
-                 std::vector<double>& of_work, std::vector<double>& of_copy) {
+std::array<std::vector<double>, 2> run_in_turn(const run_limits& limits, uint64_t raw_bytes, const Work& work,
+                                               const Copy& copy) {
   const auto at_once = static_cast<int>(std::clamp<uint64_t>(64 * 1024 / std::max<uint64_t>(raw_bytes, 1), 1, 16));
   const auto timed = [&](const auto& call) {
     const auto begin = clock::now();
     for (int i = 0; i < at_once; ++i) call();
     return seconds_since(begin) / at_once;
   };
+  std::array<std::vector<double>, 2> seconds;
+  enough_runs enough(limits);
   work();
   const auto begin = clock::now();
-  while (of_work.size() < limits.least_runs ||
-         (of_work.size() < limits.most_runs && seconds_since(begin) < limits.seconds)) {
+  do {
     copy();  // what a slow codec has driven out of the caches is no matter of the copy's speed
-    of_copy.push_back(timed(copy));
-    of_work.push_back(timed(work));
-  }
+    seconds[1].push_back(timed(copy));
+    seconds[0].push_back(timed(work));
+  } while (!enough(seconds_since(begin), seconds));
+  return seconds;
 }
 
 bool on_tuck(const std::string& codec, dtype type) {
@@ -228,25 +231,22 @@ row runner::measure(const point& p, operation what) {
 row runner::measure_copy(row r) {
   r.encoded_bytes = wanted_.raw_bytes;
   r.moved_bytes = 2 * static_cast<double>(wanted_.raw_bytes);
-  std::vector<double> seconds, again;
   if (r.where == place::host) {
     const auto copy = [&] { std::memcpy(restored_.data(), tensor_.values.data(), restored_.size()); };
-    run_in_turn(limits_, r.tensor.raw_bytes, copy, copy, seconds, again);
+    r.time = statistics_of(run_in_turn(on_host_, r.tensor.raw_bytes, copy, copy)[0]);
   } else {
-    const device_cost cost = copy_on_device(wanted_.raw_bytes, limits_);
-    seconds = cost.seconds;
+    const device_cost cost = copy_on_device(wanted_.raw_bytes, on_device_);
+    r.time = statistics_of(cost.seconds);
     r.counts = cost.counts;
     r.lines = cost.lines;
     r.predicted = cost.predicted;
   }
-  r.time = statistics_of(seconds);
-  r.of_copy = 1;
+  r.copy_time = r.time;
   return r;
 }
 
 row runner::measure_on_host(row r) {
   const auto copy = [&] { std::memcpy(restored_.data(), tensor_.values.data(), restored_.size()); };
-  std::vector<double> seconds, copy_seconds;
   const auto encode = [&] { encoded_bytes_ = host_->encode(tensor_.all()); };
   const auto decode = [&] { host_->decode({restored_.data(), restored_.size()}); };
   if (!verified_) {
@@ -255,12 +255,10 @@ row runner::measure_on_host(row r) {
     decode();
     verify();
   }
-  if (r.what == operation::encode)
-    run_in_turn(limits_, r.tensor.raw_bytes, encode, copy, seconds, copy_seconds);
-  else
-    run_in_turn(limits_, r.tensor.raw_bytes, decode, copy, seconds, copy_seconds);
-  r.time = statistics_of(seconds);
-  r.of_copy = statistics_of(copy_seconds).median / r.time.median;
+  const auto seconds = r.what == operation::encode ? run_in_turn(on_host_, r.tensor.raw_bytes, encode, copy)
+                                                   : run_in_turn(on_host_, r.tensor.raw_bytes, decode, copy);
+  r.time = statistics_of(seconds[0]);
+  r.copy_time = statistics_of(seconds[1]);
   r.encoded_bytes = encoded_bytes_;
   r.moved_bytes = static_cast<double>(r.tensor.raw_bytes + r.encoded_bytes);
   r.max_error = error_;
@@ -269,10 +267,10 @@ row runner::measure_on_host(row r) {
 
 row runner::measure_on_device(row r) {
   if (!verified_) {
-    encoded_ = device_->encode(tensor_.all(), limits_);
+    encoded_ = device_->encode(tensor_.all(), on_device_);
     if (const device_peer* found = device_peer_of(r.coder); found == nullptr || found->decodes) {
       std::fill(restored_.begin(), restored_.end(), std::byte{0xa5});
-      decoded_ = device_->decode({restored_.data(), restored_.size()}, limits_);
+      decoded_ = device_->decode({restored_.data(), restored_.size()}, on_device_);
       verify();
     }
     verified_ = true;
@@ -285,7 +283,7 @@ row runner::measure_on_device(row r) {
   r.lines = cost.lines;
   r.predicted = cost.predicted;
   r.time = statistics_of(cost.seconds);
-  if (r.time.runs != 0) r.of_copy = statistics_of(cost.copy_seconds).median / r.time.median;
+  r.copy_time = statistics_of(cost.copy_seconds);
   return r;
 }
 

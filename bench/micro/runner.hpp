@@ -15,10 +15,11 @@ namespace tuck::bench {
 class runner {
  public:
   // peer_chunk_bytes: of what peers code on its own.
-  runner(std::string recordings, const run_limits& limits, uint64_t peer_chunk_bytes = 64 * 1024,
-         model_request model = {})
+  runner(std::string recordings, const run_limits& on_host, const run_limits& on_device,
+         uint64_t peer_chunk_bytes = 64 * 1024, model_request model = {})
       : tensors_(std::move(recordings)),
-        limits_(limits),
+        on_host_(on_host),
+        on_device_(on_device),
         peer_chunk_bytes_(peer_chunk_bytes),
         model_(std::move(model)) {}
 
@@ -51,7 +52,7 @@ class runner {
   void verify();
 
   tensor_maker tensors_;
-  run_limits limits_;
+  run_limits on_host_, on_device_;
   uint64_t peer_chunk_bytes_;
   model_request model_;
   model_sample sample_ = {};

@@ -6,12 +6,15 @@ from typing import NamedTuple
 
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 MANY_TIMES = 20  # from this range on an axis is logarithmic
-WIDTH, LABELS, LEFT = 9.0, 2.35, 0.75  # inches: a page, the column of labels at its right, the margin at its left
+LEGEND_COLUMNS, LEGEND_ROW, GAP = 4, 0.2, 0.4  # inches
+WIDTH, LABELS, LEFT = 9.0, 2.35, 0.85  # inches: a page, the column of labels at its right, the margin at its left
 FONT = 8.5  # points
+FAINT, SEEN = 0.4, 1.01  # how opaque noisy points are; from this ratio of its ends on an interval can be seen
 NEAR = 12  # points: a name this near its marker needs no line to it
 INK, GREY, PALE = "#222222", "#6B6B6B", "#E4E4E4"
 
@@ -31,6 +34,7 @@ COLOURS = {
 }
 OTHER_COLOURS = ["#7F7F00", "#9966EE", "#884466", "#3D5C5C"]
 MARKERS, PEER_MARKERS, DASHES = "osD^vPXph*<>", "os^vD<>ph", [(0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1, 2))]
+WAY_DASHES = ["-", (0, (6, 1.5)), (0, (3, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1))]
 
 
 def make_styles(keys):
@@ -39,9 +43,12 @@ def make_styles(keys):
     unknown = sorted(codec for peer, codec in keys if not peer and codec not in COLOURS)
     peers = sorted(codec for peer, codec in keys if peer)
     styles = {}
+    ways = sorted({codec.partition(" (")[2] for codec in unknown})
     for i, codec in enumerate(order + unknown):
-        colour = COLOURS.get(codec) or OTHER_COLOURS[(i - len(order)) % len(OTHER_COLOURS)]
-        styles[False, codec] = {"color": colour, "marker": MARKERS[i % len(MARKERS)], "linestyle": "-"}
+        base, _, way = codec.partition(" (")  # "zvc (2 threads)" is drawn as zvc, in dashes of its own
+        colour = COLOURS.get(base) or OTHER_COLOURS[(i - len(order)) % len(OTHER_COLOURS)]
+        dashes = WAY_DASHES[ways.index(way) % len(WAY_DASHES)] if way in ways else "-"
+        styles[False, codec] = {"color": colour, "marker": MARKERS[i % len(MARKERS)], "linestyle": dashes}
     for i, codec in enumerate(peers):
         styles[True, codec] = {"color": GREY, "marker": PEER_MARKERS[i % len(PEER_MARKERS)],
                                "linestyle": DASHES[i % len(DASHES)], "markerfacecolor": "white"}
@@ -73,19 +80,23 @@ def setting(results):
 
 def page(height, title, subtitle, results):
     """A figure with its title above and, below, what it was measured with."""
-    fig = Figure(figsize=(WIDTH, height))
+    lines = textwrap.wrap("  ·  ".join(setting(results)), 150)
+    more = 0.12 * max(0, len(lines) - 2)  # inches: of so many lines there is room for two
+    fig = Figure(figsize=(WIDTH, height + more))
+    fig.foot = more
+    height += more
     fig.text(0.15 / WIDTH, 1 - 0.12 / height, title, fontsize=12 * min(1, 80 / len(title)), fontweight="bold", va="top")
-    fig.text(0.15 / WIDTH, 1 - 0.37 / height, subtitle, fontsize=FONT, color=GREY, va="top")
-    text = textwrap.fill("  ·  ".join(setting(results)), 150, max_lines=2, placeholder=" ...")
-    fig.text(0.15 / WIDTH, 0.1 / height, text, fontsize=6.5, color=GREY, va="bottom", linespacing=1.3)
+    fig.text(0.15 / WIDTH, 1 - 0.37 / height, subtitle, fontsize=FONT * min(1, 135 / len(subtitle)), color=GREY,
+             va="top")
+    fig.text(0.15 / WIDTH, 0.1 / height, "\n".join(lines), fontsize=6.5, color=GREY, va="bottom", linespacing=1.3)
     return fig
 
 
 def panel(fig, title, left, bottom, width, height):
     """Axes at a place in inches."""
     full = fig.get_figheight()
-    ax = fig.add_axes([left / WIDTH, bottom / full, width / WIDTH, height / full])
-    ax.set_title(title.capitalize(), loc="left", fontsize=FONT + 1, fontweight="bold")
+    ax = fig.add_axes([left / WIDTH, (bottom + fig.foot) / full, width / WIDTH, height / full])
+    ax.set_title(title[:1].upper() + title[1:], loc="left", fontsize=FONT + 1, fontweight="bold")
     ax.tick_params(labelsize=FONT, color=GREY)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color=PALE, linewidth=0.6)
@@ -102,6 +113,31 @@ def stack(titles, lines, title, subtitle, results):
     for ax in axes[:-1]:
         ax.tick_params(labelbottom=False)
     return fig, axes
+
+
+def tiles(columns, rows, handles, title, subtitle, results):
+    """A page of small panels, {(column, row): axes}, with a legend. Columns are beside each other as far as they fit,
+    then in further blocks. Of a block, the first column has the ticks of y, the last row those of x."""
+    most = 3 if len(columns) in (3, 5, 6) else 4
+    across, blocks = min(len(columns), most), math.ceil(len(columns) / most)
+    legend = LEGEND_ROW * math.ceil(len(handles) / LEGEND_COLUMNS)
+    width, height = (WIDTH - LEFT - 0.2 - GAP * (across - 1)) / across, 1.75
+    block = len(rows) * (height + 0.4) + 0.35
+    foot = legend + 0.95
+    fig = page(blocks * block + foot + 0.35, title, subtitle, results)
+    panels = {}
+    for i, column in enumerate(columns):
+        for j, row in enumerate(rows):
+            bottom = foot + (blocks - 1 - i // across) * block + (len(rows) - 1 - j) * (height + 0.4)
+            ax = panel(fig, f"{row}, {column}", LEFT + i % across * (width + GAP), bottom, width, height)
+            ax.tick_params(labelleft=i % across == 0, labelbottom=j == len(rows) - 1, labelsize=FONT - 1)
+            panels[column, row] = ax
+    place_legend(fig, handles, LEGEND_COLUMNS)
+    return fig, panels
+
+
+def handle_of(name, style, lossy):
+    return Line2D([], [], linewidth=1.4, markersize=4, label=name + "*" * lossy, **style)
 
 
 def scale(axis, values, always_log=False):
@@ -137,15 +173,32 @@ def spread(wanted, gap, low, high):
     return [start + i * gap for i, start in enumerate(starts)]
 
 
-def draw_lines(ax, lines, results, copies=()):
-    """Lines of codecs, and of copies, with names in a column at the right."""
+def draw_intervals(ax, points, colour):
+    """Bars where values may be, of points (x, low, high), if they can be seen."""
+    if seen := [point for point in points if point[2] > SEEN * point[1]]:
+        x, low, high = zip(*seen)
+        ax.vlines(x, low, high, color=colour, linewidth=0.9, alpha=0.7, zorder=2.5)
+        for ends in (low, high):
+            ax.plot(x, ends, color=colour, marker="_", markersize=4, linestyle="", alpha=0.7, zorder=2.5)
+
+
+def draw_lines(ax, lines, results, copies=(), named=True):
+    """Lines of codecs, and of copies, with names in a column at the right. No line leads to a noisy point: where it
+    would cross another one is not known."""
     ends = []
     for (peer, codec), points in lines.items():
-        style = results.styles[peer, codec]
-        ax.plot(*zip(*points), linewidth=1.1 if peer else 1.6, markersize=4, zorder=2 if peer else 3, **style)
-        ends.append((*points[-1], codec + "*" * ((peer, codec) in results.lossy), style["color"]))
+        style = results.styles[peer, codec] | {"markersize": 4, "zorder": 2 if peer else 3}
+        sure = [math.nan if p.noisy else p.y for p in points]
+        ax.plot([p.x for p in points], sure, linewidth=1.1 if peer else 1.6, **style)
+        noisy = [p for p in points if p.noisy]
+        ax.plot([p.x for p in noisy], [p.y for p in noisy], **style | {"linestyle": "", "alpha": FAINT})
+        draw_intervals(ax, [(p.x, p.low, p.high) for p in points], style["color"])
+        ends.append((*points[-1][:2], codec + "*" * ((peer, codec) in results.lossy), style["color"]))
     if copies:
-        ax.plot(*zip(*copies), color=INK, linewidth=0.8, zorder=2)
+        ax.plot(*zip(*copies), color=INK, linewidth=0.8, marker="_" if len(copies) == 1 else "", zorder=2)
+    if not named:
+        return
+    if copies:
         ends.append((*copies[-1], results.copy_name, INK))
     to_axes = (ax.transData + ax.transAxes.inverted()).transform
     ends = sorted((to_axes((x, y))[1], x, y, name, colour) for x, y, name, colour in ends)
@@ -169,7 +222,7 @@ def wrap(name):
 def place_legend(fig, handles, columns):
     """A legend between the axes and what stands below them."""
     fig.legend(handles=handles, ncol=columns, loc="lower left", frameon=False, fontsize=FONT, handlelength=1.4,
-               handleheight=1, bbox_to_anchor=(LEFT / WIDTH - 0.015, 0.38 / fig.get_figheight()))
+               handleheight=1, bbox_to_anchor=(LEFT / WIDTH - 0.015, (0.38 + fig.foot) / fig.get_figheight()))
 
 
 class Box(NamedTuple):
@@ -220,7 +273,7 @@ def place_names(ax, named, avoid):
 
 def places_around(mark, size, pixels):
     """Places for a name of a size near its marker, at sixteen angles; there are `pixels` to a point."""
-    for far in (6, 11, 18, 28, 40, 55):
+    for far in (6, 11, 18, 28, 40, 55, 75, 100):
         for k in range(16):
             dx, dy = math.cos(k * math.pi / 8), math.sin(k * math.pi / 8)
             left = mark[0] + dx * far * pixels - size.width * (1 - dx) / 2

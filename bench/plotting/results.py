@@ -4,16 +4,19 @@ Sizes are bytes, times seconds, throughputs 1e9 bytes of the raw tensor a second
 """
 
 import json
+import math
 from copy import copy
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from plotting.page import make_styles
 
 NONE = "as it is"  # a swap without a codec
+NOISY = 0.05  # of files that do not say which rows are noisy: from this error of the median on
 
 
 class BadFile(Exception):
@@ -39,7 +42,13 @@ class Row:
     sparsity: float | None = None
     encoded_bytes: float | None = None
     ratio: float | None = None
+    runs: int | None = None
+    best_seconds: float | None = None
     median_seconds: float | None = None
+    median_low_seconds: float | None = None
+    median_high_seconds: float | None = None
+    noisy: bool | None = None
+    cv: float | None = None
     gb_per_s: float | None = None
     max_error: float | None = None
     threads: int | None = None
@@ -55,6 +64,28 @@ class Row:
     def share(self):
         """The share of zeros where it was chosen; recordings and fields have the one that they have."""
         return None if self.pattern in ("recorded", "smooth") else self.sparsity
+
+    @property
+    def between(self):
+        """The least and the greatest time that the median may have, with 95 %. Of files that do not say it, as if times
+        were normal: the median's standard error is then 1.25 times the mean's."""
+        if self.median_low_seconds and self.median_high_seconds:
+            return self.median_low_seconds, self.median_high_seconds
+        error = 1.96 * 1.2533 * self.cv / math.sqrt(self.runs) if self.cv and self.runs else 0
+        least = max(self.median_seconds * (1 - error), min(self.best_seconds or 0, self.median_seconds))
+        return least or self.median_seconds, self.median_seconds * (1 + error)
+
+    @property
+    def speeds(self):
+        """The same as GB/s."""
+        low, high = self.between
+        return self.raw_bytes / high * 1e-9, self.raw_bytes / low * 1e-9
+
+    @property
+    def is_noisy(self):
+        low, high = self.between
+        return self.noisy if self.noisy is not None else max(1 - low / self.median_seconds,
+                                                             high / self.median_seconds - 1) > NOISY
 
     @property
     def way(self):
@@ -78,7 +109,7 @@ def to_row(where, fields):
         if kind in (int, int | None, float | None):
             sound = type(value) in (int, float) and 0 <= value < 1e300
         else:
-            sound = isinstance(value, bool if kind is bool else str)
+            sound = isinstance(value, bool if kind in (bool, bool | None) else str)
         if not sound:
             what = f"{name} is {json.dumps(value)[:40]}" if name in fields else f"there is no {name}"
             raise BadFile(f"{where}: {what}")
@@ -156,12 +187,22 @@ class Results:
         self.rows = [r for r in coded if r.type == self.type]
         copies = defaultdict(list)  # of the same bytes, whatever they are
         for r in timed:
-            if r.operation == "copy":
+            if r.operation == "copy" and not r.is_noisy:
                 copies[r.raw_bytes].append(r.gb_per_s)
         self.copies = sorted((size, median(speeds)) for size, speeds in copies.items())
         self.copy_name = next((r.codec for r in timed if r.operation == "copy"), "copy")
         self.lossy = {r.key for r in rows if r.lossy or r.max_error}
         self.styles = make_styles({r.key for r in rows if r.operation != "copy"})
+
+    def choose(self, sizes, sparsities):
+        """Only rows of these sizes and sparsities, where there are some; patterns without a share of zeros are left."""
+        for name, wanted, field in (("size", sizes, "raw_bytes"), ("sparsity", sparsities, "share")):
+            there = {getattr(r, field) for r in self.rows} - {None}
+            if missing := [value for value in wanted or () if value not in there]:
+                raise BadFile(f"no row of {self.where} has {name} {shown(name, missing[0])}; there are "
+                              + ", ".join(shown(name, value) for value in sorted(there)))
+            if wanted:
+                self.rows = [r for r in self.rows if getattr(r, field) in (None, *wanted)]
 
     def by_pattern(self):
         """{pattern: its rows alone}, that with most of them first."""
@@ -173,25 +214,41 @@ class Results:
         return found
 
 
-def densest(rows, across, along, prefer):
-    """The rows that agree in `across`, have two or more values of `along`, and are most by `prefer(rows)`."""
+def shown(name, value):
+    return human(value) if name == "size" else f"{value:g}"
+
+
+def grouped(rows, across, along):
+    """{value of `across`: its rows}, ascending, of those that have two or more values of `along`."""
     groups = defaultdict(list)
     for r in rows:
         if getattr(r, along) is not None:
             groups[getattr(r, across)].append(r)
-    groups = [g for g in groups.values() if len({getattr(r, along) for r in g}) > 1]
+    groups = {value: g for value, g in groups.items() if len({getattr(r, along) for r in g}) > 1}
     if not groups:
         raise TooLittle(f"needs two values of {along.replace('share', 'sparsity')}, all else equal")
-    return max(groups, key=prefer)
+    return dict(sorted(groups.items(), key=lambda item: item[0] or 0))
+
+
+class Point(NamedTuple):
+    """A point of a line, and the interval that has it."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+    noisy: bool
 
 
 def series(rows, x, y):
-    """{(peer, codec): [(x, y), ...]}, ascending in x; of rows that share an x the last."""
+    """{(peer, codec): [Point, ...]}, ascending in x; of rows that share an x the last."""
     points = defaultdict(dict)
     for r in rows:
-        if getattr(r, x) is not None and getattr(r, y):
-            points[r.key][getattr(r, x)] = getattr(r, y)
-    return {key: sorted(of_key.items()) for key, of_key in points.items()}
+        at, value = getattr(r, x), getattr(r, y)
+        if at is not None and value:
+            timed = y == "gb_per_s"
+            points[r.key][at] = Point(at, value, *(r.speeds if timed else (value, value)), timed and r.is_noisy)
+    return {key: [of_key[at] for at in sorted(of_key)] for key, of_key in points.items()}
 
 
 def human(size):
@@ -229,18 +286,22 @@ def point(rows, *fields, others=0):
 
 
 def swaps(results):
-    """{(raw bytes, share of zeros): (factor, codec)}: the fastest way out and back, against no codec at all. Recordings
-    have no share."""
-    halves, cells = defaultdict(dict), {}
+    """{(raw bytes, share of zeros): (factor, codec, sure)}: the fastest way out and back, against no codec at all. Not
+    sure: by what is known of the times another one, or none, may be as fast. Recordings have no share."""
+    halves, found, cells = defaultdict(dict), defaultdict(list), {}
     for r in results.rows:
         if not r.peer and r.key not in results.lossy and r.encoded_bytes and r.sparsity is not None:
             halves[r.raw_bytes, r.share, r.codec][r.operation] = r
     for (size, share, codec), half in halves.items():
         if len(half) == 2:
             encode, decode, link = half["encode"], half["decode"], results.link * 1e9
+            times = zip(*(half[way].between for way in ("encode", "decode")))
+            high, low = (2 * size / link / (sum(both) + 2 * encode.encoded_bytes / link) for both in times)
             coded = encode.median_seconds + 2 * encode.encoded_bytes / link + decode.median_seconds
-            factor = 2 * size / link / coded
-            cells[size, share] = max(cells.get((size, share), (1.0, NONE)), (factor, codec))
+            found[size, share].append((2 * size / link / coded, codec, low, high))
+    for at, ways in found.items():
+        best, *others = sorted([*ways, (1.0, NONE, 1.0, 1.0)], reverse=True)
+        cells[at] = (*best[:2], all(other[3] < best[2] for other in others))
     return cells
 
 

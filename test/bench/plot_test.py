@@ -5,6 +5,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -99,6 +100,20 @@ def run_here(path, out, *options):
         return plot.main(), said.getvalue()
 
 
+def drawn(content):
+    """{kind: figure} of what results hold of the host, as far as it is enough for one."""
+    with unittest.mock.patch("sys.path", [str(PLOT.parent), *sys.path]):
+        import plot
+        from plotting.results import Results, TooLittle, by_way, to_row
+    plot.matplotlib.rcParams.update(plot.LOOK)
+    rows = by_way([to_row("row", fields) for fields in content["rows"]])
+    figures = {}
+    for kind, make in plot.PLOTS.items():
+        with contextlib.suppress(TooLittle):
+            figures[kind] = make(Results(content["environment"], rows, "host", 1.25), str)
+    return figures
+
+
 class PlotTest(unittest.TestCase):
     def setUp(self):
         directory = tempfile.TemporaryDirectory()
@@ -139,7 +154,82 @@ class PlotTest(unittest.TestCase):
         self.assertEqual((found.returncode, found.stderr), (0, ""))
         self.expect_plots(*(f"{kind}-host" for kind in KINDS))
         self.assertIn(">zvc+rle+huffman</text>", (self.out / "sparsity-host.svg").read_text())
-        self.assertIn(">shortest call: 890 ns</text>", (self.out / "size-host.svg").read_text())
+        size, sparsity = ((self.out / f"{name}-host.svg").read_text() for name in ("size", "sparsity"))
+        for value in SPARSITIES:
+            self.assertIn(f">Decode, sparsity {value:.3g}</text>", size)
+        for value in ("4 KiB", "64 MiB", "1 GiB"):
+            self.assertIn(f">Ratio, {value}</text>", sparsity)
+
+    def test_what_is_drawn_can_be_chosen(self):
+        self.assertEqual(self.plot_here(results(), "--sparsity", "0.6", "--size", "4KiB,1MiB,4MiB"),
+                         (0, "plot.py: no sparsity-host: it needs two values of sparsity, all else equal\n"))
+        size = (self.out / "size-host.svg").read_text()
+        self.assertIn(">shortest call: 890 ns</text>", size)
+        self.assertIn("f32, clustered zeros, sparsity 0.6", size)
+        self.assertIn(">4 MiB</text>", size)
+        self.assertIn("sparsity 0.6, 4 MiB (one of 3 in the file)", (self.out / "pareto-host.svg").read_text())
+        code, said = self.plot_here(small(), "--size", "2MiB")
+        self.assertEqual(code, 2)
+        self.assertIn("no row of host has size 2 MiB; there are 1 MiB, 64 MiB", said)
+        for words in (("--size", "1MB"), ("--size", ""), ("--sparsity", "x"), ("--link", "pcie9")):
+            self.assertEqual(run(self.file, self.out, *words).returncode, 2, words)
+
+    def test_nothing_is_clipped(self):
+        """Every text is within its page, every value within its axes."""
+        from matplotlib.text import Text
+
+        long = results()
+        long["environment"]["command"] = "tuck-bench " + " ".join(f"--codec codec-number-{i}" for i in range(40))
+        for content in (long, small(), small(sizes=[MIB], sparsities=[0.5])):
+            for name, fig in drawn(content).items():
+                fig.draw_without_rendering()
+                ticks = {label for ax in fig.axes for label in (*ax.get_xticklabels(), *ax.get_yticklabels())}
+                for text in fig.findobj(lambda of: isinstance(of, Text) and of.get_visible() and of.get_text()):
+                    if text not in ticks:  # some are beyond their axes, and are not drawn
+                        left, bottom, right, top = text.get_window_extent().extents
+                        inside = left >= -1 <= bottom and right <= fig.bbox.width + 1 and top <= fig.bbox.height + 1
+                        self.assertTrue(inside, f"{name}: {text.get_text()}")
+                for line in (line for ax in fig.axes for line in ax.get_lines() if line.get_color() != "#222222"):
+                    for x, y in zip(*line.get_data()):
+                        low, high = line.axes.get_ylim()
+                        self.assertTrue(math.isnan(y) or low <= y <= high, f"{name}: {y} of {low} to {high}")
+        self.assertIn("codec-number-39", "".join(t.get_text() for t in drawn(long)["pareto"].texts))
+
+    def test_noise_is_no_fact(self):
+        """Of noisy rows there are points and bars, and no lines that could cross; what swaps best is not sure."""
+        noisy = small(sizes=(MIB, 4 * MIB, 64 * MIB))
+        for r in noisy["rows"]:
+            if r["raw_bytes"] == 4 * MIB and r["codec"] != "memcpy":
+                r |= {"runs": 9, "cv": 1.08}  # as in old files
+        found = drawn(noisy)
+        self.assertIn("faint: noisy", "".join(text.get_text() for text in found["size"].texts))
+        lines = [line for ax in found["size"].axes for line in ax.get_lines()
+                 if line.get_linestyle() != "None" and line.get_color() != "#222222"]
+        self.assertEqual(len(lines), 2 * 2 * 3)
+        for line in lines:
+            self.assertEqual([math.isnan(y) for y in line.get_ydata()], [False, True, False])
+        cells = [text.get_text() for text in found["break-even"].axes[0].texts]
+        self.assertEqual(sum("≈" in text for text in cells), 2, cells)
+
+    def test_break_even_has_no_blank_halves(self):
+        cross = results(sizes=[MIB, 4 * MIB, 16 * MIB], sparsities=[0.5, 0.6, 0.9], codecs={"zvc": CODECS["zvc"]})
+        cross["rows"] = [r for r in cross["rows"] if r["sparsity"] != 0.6 or r["raw_bytes"] == MIB]
+        fig = drawn(cross)["break-even"]
+        texts = [text.get_text() for text in (*fig.texts, *fig.legends[0].get_texts())]
+        self.assertNotIn("not measured", texts)
+        self.assertTrue(any(text.endswith("Too few points: sparsity 0.6") for text in texts), texts)
+        self.assertGreater(fig.axes[0].get_position().width, 0.85)
+
+    def test_new_files_say_what_is_noisy(self):
+        new = small(sizes=(MIB, 4 * MIB, 64 * MIB), codecs=("zvc",))
+        for r in new["rows"]:
+            r |= {"noisy": False, "median_low_seconds": 0.99 * r["median_seconds"],
+                  "median_high_seconds": 1.02 * r["median_seconds"], "cv": 1.5}  # fmt: skip
+        self.assertNotIn("noisy", "".join(text.get_text() for text in drawn(new)["size"].texts))
+        new["rows"][-1]["noisy"] = True
+        self.assertIn("noisy", "".join(text.get_text() for text in drawn(new)["size"].texts))
+        self.file.write_text(json.dumps(new | {"rows": [new["rows"][0] | {"noisy": 1}]}))
+        self.assertEqual(run_here(self.file, self.out)[0], 2)
 
     def test_host_and_gpu_have_plots_of_their_own(self):
         both = small()
@@ -178,7 +268,7 @@ class PlotTest(unittest.TestCase):
         code, said = self.plot_here(both, "--only", "size", "pareto")
         self.assertEqual(code, 0, said)
         self.expect_plots("size-host", "size-host-iid", "pareto-host")
-        self.assertIn("clustered zeros, sparsity 0.5 (one of 2 in the file)", (self.out / "size-host.svg").read_text())
+        self.assertIn(">Encode, sparsity 0.9</text>", (self.out / "size-host.svg").read_text())
         self.assertIn("iid zeros", (self.out / "size-host-iid.svg").read_text())
         self.assertEqual(said.splitlines(), [
             "plot.py: no size-host of smooth: it needs two values of raw_bytes, all else equal",
@@ -233,12 +323,15 @@ class PlotTest(unittest.TestCase):
                          [f" no {kind}-host" for kind in KINDS[:3]])
 
     def test_the_link_decides_what_is_fastest(self):
-        for link, factor in (("0.001", ">8.50×</text>"), ("1000", ">1×</text>")):
+        for link, factor in (("0.001", "8.50×</text>"), ("1000", ">1×</text>")):
             found = self.plot(small(), "--only", "break-even", "--link", link, "--title", "A link")
             self.assertEqual(found.returncode, 0, found.stderr)
             svg = (self.out / "break-even-host.svg").read_text()
             self.assertIn(factor, svg)
             self.assertIn(f">A link: The fastest swap over a link of {link} GB/s</text>", svg)
+        self.assertEqual(self.plot_here(small(), "--only", "break-even", "--link", "pcie4")[0], 0)
+        self.assertIn(">The fastest swap over PCIe 4.0 x16, 25 GB/s</text>",
+                      (self.out / "break-even-host.svg").read_text())
 
     def test_lossy_codecs_are_named_so_and_swap_nothing(self):
         found = self.plot(small(codecs=("zvc", "quantize")), "--link", "0.01")

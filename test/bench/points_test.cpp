@@ -1,6 +1,7 @@
 // What tuck-bench measures on, and how it sums up.
 #include "bench/micro/points.hpp"
 #include "bench/micro/counts.hpp"
+#include "bench/micro/google_flags.hpp"
 #include "bench/micro/statistics.hpp"
 #include "bench/micro/tensors.hpp"
 #include "bench/support/gpus.hpp"
@@ -11,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -126,6 +128,52 @@ TEST(statistics, of_runs) {
   EXPECT_EQ(four.best, 1);
   EXPECT_EQ(four.median, 2.5);
   EXPECT_NEAR(four.cv, std::sqrt(5. / 3) / 2.5, 1e-12);
+}
+
+// By tables of the binomial distribution.
+TEST(statistics, the_median_has_an_interval) {
+  const auto of = [](size_t n) {
+    std::vector<double> values(n);
+    for (size_t i = 0; i < n; ++i) values[i] = static_cast<double>(1 + i * 7 % n);  // 1 to n, if 7 does not divide n
+    return statistics_of(values);
+  };
+  for (const auto& [n, low, high] :
+       {std::array<size_t, 3>{1, 1, 1}, {5, 1, 5}, {6, 1, 6}, {9, 2, 8}, {15, 4, 12}, {20, 6, 15}, {99, 40, 60}}) {
+    EXPECT_EQ(of(n).low, static_cast<double>(low)) << n;
+    EXPECT_EQ(of(n).high, static_cast<double>(high)) << n;
+  }
+  EXPECT_NEAR(of(9).error(), 3. / 5, 1e-12);
+  EXPECT_FALSE(statistics_of({1, 1, 1, 1, 1}).known(.03)) << "five runs are too few, however alike they are";
+  EXPECT_TRUE(statistics_of({1, 1, 1.02, 1, 1, 1}).known(.03));
+  EXPECT_FALSE(statistics_of({1, 1, 1.04, 1, 1, 1}).known(.03));
+}
+
+// One run in three is slow: of all runs that says nothing, of a third of the time it does.
+TEST(statistics, what_disturbs_for_long_is_no_noise_of_single_runs) {
+  std::vector<double> scattered(3000, 1), at_once(3000, 1);
+  for (size_t i = 0; i < 1000; ++i) scattered[i * 3] = at_once[i] = 1.2;
+  EXPECT_EQ(statistics_of(scattered).median, statistics_of(at_once).median);
+  EXPECT_LE(statistics_of(scattered).error(), .03);
+  EXPECT_GT(statistics_of(at_once).error(), .03);
+}
+
+TEST(enough_runs, are_those_that_know_the_median_or_the_limit) {
+  const run_limits limits{.least_runs = 6, .most_runs = 50, .seconds = 1, .least_seconds = .1, .precision = .03};
+  const auto runs_of = [](const run_limits& of, double seconds, double unlike) {
+    enough_runs enough(of);
+    std::array<std::vector<double>, 2> series;
+    for (double passed = seconds;; passed += seconds) {
+      series[0].push_back(seconds);
+      series[1].push_back(series[1].size() % 2 == 0 ? 1 : unlike);
+      if (enough(passed, series)) return series[0].size();
+    }
+  };
+  EXPECT_EQ(runs_of(limits, .5, 1), 6u);     // not before the least, though the time is over
+  EXPECT_EQ(runs_of(limits, .02, 1), 6u);    // known
+  EXPECT_EQ(runs_of(limits, .004, 1), 25u);  // known at once, and looked at after a tenth of a second
+  EXPECT_EQ(runs_of(limits, .04, 2), 25u);   // never known: the time
+  EXPECT_EQ(runs_of(limits, .001, 2), 50u);  // the runs
+  EXPECT_EQ(runs_of({.least_runs = 3, .most_runs = 50, .seconds = .095}, .01, 1), 10u) << "no precision is asked";
 }
 
 TEST(tensors, have_the_zeros_that_were_asked_for) {
@@ -290,6 +338,69 @@ TEST(counts, profile_names_lines_without_where_they_were_built) {
   EXPECT_EQ(text.find("somewhere"), std::string::npos);
   r.lines[0].file.clear();
   EXPECT_NE(printed([&](std::FILE* to) { print_profile({r}, to); }).find("without -lineinfo"), std::string::npos);
+}
+
+TEST(results, noisy_rows_are_marked) {
+  row sure;
+  sure.coder = "zvc";
+  sure.tensor = {dtype::f32, pattern::iid, .6, 1 << 20};
+  sure.encoded_bytes = 1 << 19;
+  sure.copy_time = sure.time = statistics_of(std::vector<double>(30, 1e-3));
+  row noisy = sure, copy_noisy = sure;
+  noisy.coder = "rle";
+  noisy.time = statistics_of({1e-3, 2e-3, 1e-3, 2e-3, 1e-3, 2e-3, 1e-3, 1e-3, 3e-3});
+  copy_noisy.coder = "bitpack";
+  copy_noisy.copy_time = noisy.time;
+  const auto table = [](const std::vector<row>& rows) {
+    return printed([&](std::FILE* to) { print_table(rows, to); });
+  };
+  EXPECT_EQ(table({sure}).find('~'), std::string::npos) << table({sure});
+  EXPECT_NE(table({sure, noisy}).find("1.049~ 1.000~100.0%"), std::string::npos) << table({sure, noisy});
+  EXPECT_NE(table({sure, noisy}).find("~ noisy: "), std::string::npos);
+  EXPECT_NE(table({copy_noisy}).find("1.049  1.000~  0.0%"), std::string::npos) << table({copy_noisy});
+
+  const auto rows = as_json({}, {sure, noisy}, true).at("rows");
+  EXPECT_FALSE(rows[0].at("noisy"));
+  EXPECT_TRUE(rows[1].at("noisy"));
+  EXPECT_EQ(rows[1].at("median_low_seconds"), 1e-3);
+  EXPECT_EQ(rows[1].at("median_high_seconds"), 2e-3);
+  EXPECT_EQ(rows[1].at("R_low"), .5);
+  EXPECT_EQ(rows[1].at("R_high"), 1);
+}
+
+TEST(google_flags, hold_or_say_what_does) {
+  google_flags flags;
+  flags.add("--benchmark_filter=zvc/.*/host$");
+  flags.add("--benchmark_out=some.json");
+  EXPECT_TRUE(flags.wants("encode/zvc/f32/s:0.60/iid/4KiB/host"));
+  EXPECT_FALSE(flags.wants("encode/zvc/f32/s:0.60/iid/4KiB/sim"));
+  EXPECT_EQ(flags.for_google(), std::vector<std::string>{"--benchmark_out=some.json"});
+  flags.add("--benchmark_filter=-zvc|rle");
+  EXPECT_FALSE(flags.wants("encode/zvc/x"));
+  EXPECT_TRUE(flags.wants("encode/deflate/x"));
+  flags.add("--benchmark_filter=all");
+  EXPECT_TRUE(flags.wants("encode/zvc/x"));
+  flags.add("--benchmark_list_tests=false");
+  EXPECT_FALSE(flags.list());
+  flags.add("--benchmark_list_tests");
+  EXPECT_TRUE(flags.list());
+
+  for (const auto& [flag, word] :
+       std::vector<std::pair<std::string, std::string>>{{"--benchmark_min_time=2s", "--seconds"},
+                                                        {"--benchmark_repetitions=3", "--seconds"},
+                                                        {"--benchmark_min_warmup_time=1", "--seconds"},
+                                                        {"--benchmark_format=json", "--out"},
+                                                        {"--benchmark_dry_run", "--list"},
+                                                        {"--benchmark_filter=[", "no regular expression"},
+                                                        {"--benchmark_filter", "behind '='"},
+                                                        {"--benchmark_frobnicate=1", "is not taken"}}) {
+    try {
+      flags.add(flag);
+      ADD_FAILURE() << flag << " is taken";
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(max_error, is_the_largest_difference) {

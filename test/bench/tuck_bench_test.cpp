@@ -77,14 +77,22 @@ void expect_schema(const json& file) {
     EXPECT_NEAR(row.at("zeros"), row.at("sparsity"), raw < 1 << 20 ? .5 : .035) << name;
     EXPECT_EQ(row.at("max_error").is_null(), row.at("operation") == "copy") << name;
     const bool counted = row.at("where") == "ptx", timed = !counted && row.at("where") != "sim";
-    for (const char* key : {"best_seconds", "median_seconds", "cv", "gb_per_s", "R"})
+    for (const char* key : {"best_seconds", "median_seconds", "median_low_seconds", "median_high_seconds", "cv",
+                            "gb_per_s", "R", "R_low", "R_high"})
       EXPECT_EQ(row.at(key).is_number(), timed) << name << " " << key;
     for (const char* key :
          {"instructions_per_128_bytes", "active_lanes", "shared_wavefronts", "least_wavefronts", "sectors"})
       EXPECT_EQ(row.at(key).is_number(), counted) << name << " " << key;
     EXPECT_EQ(row.at("bound_R").is_null() ? 0u : row.at("bound_R").size(), counted ? 5u : 0u) << name;
     if (!timed) continue;
-    EXPECT_GE(row.at("runs"), 3);
+    EXPECT_GE(row.at("runs"), 6);
+    EXPECT_EQ(row.at("noisy"),
+              std::max(row.at("median_high_seconds").get<double>() / row.at("median_seconds").get<double>() - 1,
+                       1 - row.at("median_low_seconds").get<double>() / row.at("median_seconds").get<double>()) > .03);
+    EXPECT_LE(row.at("median_low_seconds"), row.at("median_seconds"));
+    EXPECT_GE(row.at("median_high_seconds"), row.at("median_seconds"));
+    EXPECT_LE(row.at("R_low"), row.at("R"));
+    EXPECT_GE(row.at("R_high"), row.at("R"));
     EXPECT_GT(row.at("best_seconds"), 0);
     EXPECT_LE(row.at("best_seconds"), row.at("median_seconds"));
     EXPECT_NEAR(row.at("gb_per_s"), raw / row.at("median_seconds").get<double>() * 1e-9, 1e-6 * raw);
@@ -226,11 +234,47 @@ TEST_F(tuck_bench, keeps_what_it_has_when_it_is_told_to_stop) {
 }
 
 TEST_F(tuck_bench, takes_flags_of_google_benchmark) {
-  EXPECT_EQ(run("--quick --where host --codec zvc --size 4KiB --benchmark_repetitions=2"), 0) << output_;
-  EXPECT_EQ(run("--quick --where host --codec zvc --size 4KiB --benchmark_filter=decode --out " + path("one.json")), 0);
+  const std::string one = "--quick --where host --codec zvc --size 4KiB ";
+  EXPECT_EQ(run(one + "--benchmark_filter='decode.*host$' --out " + path("one.json") +
+                " --benchmark_out=" + path("google.json") + " --benchmark_context=of=mine"),
+            0)
+      << output_;
   EXPECT_EQ(results("one.json").at("rows").size(), 1u);
-  EXPECT_EQ(run("--quick --where host --codec zvc --size 4KiB --benchmark_filter=nothing --out " + path("no.json")), 1);
-  EXPECT_FALSE(std::filesystem::exists(path("no.json")));
+  EXPECT_EQ(results("google.json").at("benchmarks").size(), 1u);
+  EXPECT_EQ(results("google.json").at("context").at("of"), "mine");
+  EXPECT_EQ(run(one + "--benchmark_list_tests --benchmark_filter=-encode"), 0);
+  EXPECT_EQ(output_, "decode/zvc/f32/s:0.50/clustered/4KiB/host\n");
+  for (const char* flag : {"filter=nothing", "repetitions=2", "min_time=1", "format=csv"}) {
+    EXPECT_EQ(run(one + "--benchmark_" + flag + " --out " + path("no.json")), 2) << flag;
+    EXPECT_FALSE(std::filesystem::exists(path("no.json")));
+  }
+}
+
+// A row has the time that is given, if it needs it.
+TEST_F(tuck_bench, takes_the_seconds_of_a_row) {
+  const auto runs = [&](const std::string& seconds) {
+    EXPECT_EQ(run("--where host --codec zvc --size 64KiB --benchmark_filter=encode --seconds " + seconds + " --out " +
+                  path("timed.json")),
+              0)
+        << output_;
+    return results("timed.json").at("rows").at(0).at("runs").get<uint64_t>();
+  };
+  EXPECT_GT(runs(".4"), 3 * runs(".002"));
+  EXPECT_EQ(run("--where host --seconds 0"), 2);
+  EXPECT_NE(output_.find("--seconds"), std::string::npos) << output_;
+}
+
+// The program without kernels has the same rows of the host, and says which one has the others.
+TEST_F(tuck_bench, of_the_host_alone_has_its_rows) {
+  const std::string alone = TUCK_BENCH "-host ";
+  ASSERT_EQ(shell(alone + "--quick --codec zvc --size 4KiB --out " + path("host.json")), 0) << output_;
+  expect_schema(results("host.json"));
+  EXPECT_EQ(results("host.json").at("rows").size(), 2u);
+  for (const char* where : {"device", "ptx", "model"}) {
+    EXPECT_EQ(shell(alone + "--where " + where), 2);
+    EXPECT_NE(output_.find("build target tuck_bench"), std::string::npos) << output_;
+  }
+  EXPECT_EQ(shell(alone + "--blocks 2"), 2);
 }
 
 TEST_F(tuck_bench, counts_traffic_on_the_device) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <stdexcept>
+#include <vector>
 
 namespace tuck::advisor_tests {
 namespace {
@@ -71,6 +72,32 @@ TEST(advisor, is_not_lossy_without_permission) {
   a.change(x, may);
   EXPECT_EQ(a.decision(x).how, mode::raw);  // at once
   EXPECT_EQ(a.decide(x, 0).how, mode::raw);
+}
+
+TEST(advisor, keeps_what_costs_most_in_memory_that_is_free) {
+  advisor a(link, {});
+  const size_t hidden = a.add({.bytes = size, .hidden_out = 1, .hidden_in = 1});  // costs nothing
+  const size_t one_way = a.add({.bytes = size, .hidden_out = 1});
+  const size_t both_ways = a.add({.bytes = size / 2});
+  const size_t never_decided = a.add({.bytes = 1});
+  const size_t cheap = a.add({.bytes = size, .recompute = 1e-6});
+  for (const size_t t : {hidden, one_way, both_ways, cheap}) a.decide(t, 0);
+  using numbers = std::vector<size_t>;
+  EXPECT_EQ(a.kept_in(0), numbers{});
+  EXPECT_EQ(a.kept_in(size / 2 - 1), numbers{});
+  EXPECT_EQ(a.kept_in(size / 2), numbers{both_ways});
+  EXPECT_EQ(a.kept_in(size), numbers{both_ways});  // as dear as the whole one
+  EXPECT_EQ(a.kept_in(size + size / 2), (numbers{one_way, both_ways}));
+  EXPECT_EQ(a.kept_in(~uint64_t{0}), (numbers{one_way, both_ways, cheap}));
+  EXPECT_EQ(a.decision(one_way).how, mode::raw);
+  (void)never_decided;
+
+  // By seconds per byte alone, a small tensor would keep a large one out.
+  advisor b(link, {});
+  const size_t small = b.add({.bytes = 1 << 10});
+  const size_t large = b.add({.bytes = size, .hidden_out = 1e-4});
+  for (const size_t t : {small, large}) b.decide(t, 0);
+  EXPECT_EQ(b.kept_in(size), numbers{large});
 }
 
 TEST(advisor, what_was_never_measured_is_not_chosen) {

@@ -80,6 +80,22 @@ template <class C, int Threads> struct block_decoder : block_codec<C, Threads> {
   using block_codec<C, Threads>::block_codec;
 };
 
+namespace detail {
+template <class C, int Threads>
+concept approximates = requires(block_codec<C, Threads>& block, const C& c, block_tile<value_t<C>, Threads>& values) {
+  block.approximate(c, values);
+};
+// What encoders assert. A lossy codec without approximate, or one that approximates and is not declared lossy, would
+// write chunks whose checksums are wrong.
+template <codec C, int Threads> TUCK_HD constexpr bool approximates_as_declared() noexcept {
+  static_assert(!is_lossy<C> || approximates<C, Threads>,
+                "tuck: the block codec of a lossy codec needs approximate; see tuck/codec/block.cuh");
+  static_assert(is_lossy<C> || !approximates<C, Threads>,
+                "tuck: a codec that approximates is lossy, and says so: static constexpr bool lossy = true");
+  return true;
+}
+}  // namespace detail
+
 // The contract of block transforms. They write the same results as the scalar transform, in place, by one thread block.
 // A transform specialises block_transform<X, Threads>:
 //

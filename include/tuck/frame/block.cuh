@@ -24,6 +24,7 @@ template <codec C, int Threads = block_threads> class block_encode {
   using T = value_t<C>;
   using coder = block_codec<C, Threads>;
   static_assert(!is_lossy<C> || !detail::keeps_tile<coder>, "tuck: keeps_tile of a lossy block codec must be false");
+  static_assert(detail::approximates_as_declared<C, Threads>());
 
  public:
   using tile = block_tile<T, Threads>;                 ///< values of a chunk in registers

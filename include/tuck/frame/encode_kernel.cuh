@@ -20,6 +20,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
   using coder = block_codec<C, Threads>;
+  static_assert(detail::approximates_as_declared<C, Threads>());
   static constexpr bool is_delta = is_delta_job<Job>;
   using source = std::conditional_t<is_delta, values_against<T, Threads>, plain_values<T, Threads>>;
   static constexpr bool keeps_tile = detail::keeps_tile<coder>, chunk_waits = detail::encode_policy<coder>::waits;

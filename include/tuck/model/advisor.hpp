@@ -18,6 +18,9 @@
 //
 // r is the codec's compression ratio, measured or predicted. The paper uses S * (1 - sparsity) instead of S / r, which
 // ignores everything that a codec stores besides the values. r = 1 / (1 - sparsity) reproduces the paper's decisions.
+//
+// The advisor decides for each tensor alone: it knows neither how much memory is free, nor that tensors share the link.
+// If some device memory is free during the whole step, `kept_in` says which tensors to leave there.
 #pragma once
 
 #include <tuck/core/span.hpp>
@@ -188,6 +191,35 @@ class advisor {
   }
   /// Returns the last decision for a tensor. Before the first decision it is mode::raw.
   swap_decision decision(size_t tensor) const { return at(tensors_, tensor, "tensor").decision; }
+
+  /// Chooses the tensors that stay on the device, if `free_bytes` of its memory are free from the forward pass to the
+  /// backward pass: those that cost the most seconds per byte by their last decisions, as far as they fit. Tensors that
+  /// cost nothing, or were never decided, are not among them. The saved time is at least half of the largest possible
+  /// one. Decisions do not change.
+  /// Complexity: n log n in the number of tensors.
+  /// @return their numbers, ascending
+  std::vector<size_t> kept_in(uint64_t free_bytes) const {
+    const auto cost = [&](size_t t) { return tensors_[t].decision.cost; };
+    const auto size = [&](size_t t) { return tensors_[t].profile.bytes; };
+    std::vector<size_t> order, kept;
+    for (size_t t = 0; t < tensors_.size(); ++t)
+      if (tensors_[t].decided && cost(t) > 0 && size(t) <= free_bytes) order.push_back(t);
+    const auto per_byte = [&](size_t t) { return cost(t) / static_cast<double>(std::max<uint64_t>(size(t), 1)); };
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return per_byte(a) > per_byte(b); });
+    uint64_t left = free_bytes;
+    double saved = 0;
+    for (const size_t t : order)
+      if (size(t) <= left) {
+        left -= size(t);
+        saved += cost(t);
+        kept.push_back(t);
+      }
+    const auto dearest =
+        std::max_element(order.begin(), order.end(), [&](size_t a, size_t b) { return cost(a) < cost(b); });
+    if (dearest != order.end() && cost(*dearest) > saved) kept = {*dearest};
+    std::sort(kept.begin(), kept.end());
+    return kept;
+  }
 
   /// Reports a measurement of a codec on a tensor, to improve the predictions.
   /// @param sparsity the tensor's share of zeros, in [0, 1]

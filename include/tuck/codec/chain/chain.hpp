@@ -104,18 +104,18 @@ template <class Chain> class host_chain {
   }
 
  private:
-  template <int I> static constexpr uint32_t bytes_of_stage(uint32_t count) noexcept {
-    if constexpr (I == last && encodes_sides<stage<last>>)
+  template <int Index> static constexpr uint32_t bytes_of_stage(uint32_t count) noexcept {
+    if constexpr (Index == last && encodes_sides<stage<last>>)
       return workspace::bytes_of<huffman_format::host_chunk<value<last>>>();
-    else if constexpr (codec<stage<I>>)
-      return workspace_bytes_of<stage<I>>(count);
+    else if constexpr (codec<stage<Index>>)
+      return workspace_bytes_of<stage<Index>>(count);
     else
       return 0;
   }
-  template <int... I>
-  static constexpr uint32_t bytes_of_stages(uint32_t count, std::integer_sequence<int, I...>) noexcept {
+  template <int... Index>
+  static constexpr uint32_t bytes_of_stages(uint32_t count, std::integer_sequence<int, Index...>) noexcept {
     uint32_t most = 0;
-    ((most = bytes_of_stage<I>(count) > most ? bytes_of_stage<I>(count) : most), ...);
+    ((most = bytes_of_stage<Index>(count) > most ? bytes_of_stage<Index>(count) : most), ...);
     return most;
   }
 

@@ -135,8 +135,13 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
 
   // Leaves the residual values in the row and the side stream at its end. If the stage is skipped, leaves the values.
   template <int Index> __device__ void split(const Chain& codec, tile<Index>& values) {
+    using splitter_block = block_codec<stage<Index>, Threads>;
+    static_assert(
+        !is_lossy<stage<Index>> || !requires(splitter_block& block, const stage<Index>& codec_of,
+                                             const tile<Index>& kept) { block.write(codec_of, kept, nullptr); },
+        "tuck: write of a lossy splitter takes tile&, and leaves there what decoding restores");
     const uint32_t raw = values.count * Chain::width;
-    block_codec<stage<Index>, Threads> coder(storage_of<Index>().codec);
+    splitter_block coder(storage_of<Index>().codec);
     uint32_t used = raw == 0 ? incompressible : coder.measure(codec.template stage<Index>(), values);
     std::byte* const encoded = storage_of<Index>().chunk(coder);
     uint32_t form = 0;
@@ -255,7 +260,11 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp), encoder_(temp.last_storage, temp.row) {}
 
-  __device__ void approximate(const chain_type& codec, tile& values) { stages().apply_first(codec, values); }
+  __device__ void approximate(const chain_type& codec, tile& values)
+    requires is_lossy<chain_type>
+  {
+    stages().apply_first(codec, values);
+  }
   __device__ uint32_t measure(const chain_type& codec, tile& values) {
     if constexpr (!is_lossy<chain_type>) {
       stages().apply_first(codec, values);
