@@ -431,7 +431,8 @@ TEST(huffman, zeros_cost_nothing) {
     }
   });
 }
-// Normal f32 that were rounded to fewer bits, as from f16 (13 zeros), TF32 (13) or bf16 (16), and multiples of integers.
+// Normal f32 that were rounded to fewer bits, as from f16 (13 zeros), TF32 (13) or bf16 (16), and multiples of a power
+// of two.
 TEST(huffman_ratio, of_values_with_zeros) {
   constexpr size_t count = 1 << 18;
   const auto ratio = []<class T>(const std::vector<T>& values) {
