@@ -296,8 +296,8 @@ template <codec C> using value_t = typename C::value_type;
 /// A codec that needs more memory for a chunk than the stack of a thread may have, which is 128 KiB with musl.
 /// workspace_bytes(count) returns the size of that memory in bytes for a chunk of `count` values, monotonic in `count`.
 /// There are then a second encode_chunk, a second decode_chunk, or both, with one more parameter at the end: a
-/// `workspace` of this size. The frame calls these. Those without it allocate the memory, and return `incompressible` or
-/// out_of_memory if there is none.
+/// `workspace` of this size. The frame calls these. Those without it allocate the memory, and return `incompressible`
+/// or out_of_memory if there is none.
 template <class C>
 concept uses_workspace = codec<C> && requires(uint32_t count) {
   { C::workspace_bytes(count) } noexcept -> std::same_as<uint32_t>;

@@ -41,10 +41,10 @@
 // of a byte the lower nibble first.
 //
 // Encoders' choices. `top` is chosen by a sample (see sample_group): few large values do not change it. Of integers,
-// shift + zeros is the least multiple of shift_step for which at most 1/64 of the numbers have more than shift + 6 bits.
-// `zeros` is as large as it can be with this sum. Codes are those of code.hpp; the count of 63 is at least 1. Values are `plain` if
-// coding them does not pay (pays). Marks are differences if there are at most as many of these as zeros and as ones.
-// Flags and marks are stored if that is not longer than code and table. S is that of streams_of.
+// shift + zeros is the least multiple of shift_step for which at most 1/64 of the numbers have more than shift + 6
+// bits. `zeros` is as large as it can be with this sum. Codes are those of code.hpp; the count of 63 is at least 1.
+// Values are `plain` if coding them does not pay (pays). Marks are differences if there are at most as many of these as
+// zeros and as ones. Flags and marks are stored if that is not longer than code and table. S is that of streams_of.
 #pragma once
 
 #include <tuck/codec/huffman/code.hpp>

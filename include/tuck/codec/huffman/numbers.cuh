@@ -193,7 +193,7 @@ template <uint32_t Width> struct number_group {
     for (uint32_t i = 0; i < quads; ++i)
       if (g * quads + i < words) plane[g * quads + i] = at[i].bytes(b);
   }
-  // Writes K bits of a byte of each number, from bit `from` on. All lanes of a warp call it, with groups in their order.
+  // Writes K bits of a byte of each number, from bit `from` on. All lanes of a warp call it, with groups in order.
   template <uint32_t K>
   __device__ static void store_bits(uint32_t* plane, uint32_t words, uint32_t g, const uint32_t (&part)[quads],
                                     uint32_t from) {
