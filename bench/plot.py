@@ -90,9 +90,9 @@ def reach(rows, copies):
 
 def finish(ax, y, x):
     """Words at the axes that have ticks."""
-    if ax.yaxis.get_tick_params()["labelleft"]:
+    if ax.names_y:
         ax.set_ylabel(y, fontsize=FONT, labelpad=2)
-    if ax.xaxis.get_tick_params()["labelbottom"]:
+    if ax.names_x:
         ax.set_xlabel(x, fontsize=FONT)
 
 

@@ -104,21 +104,27 @@ def panel(fig, title, left, bottom, width, height):
     return ax
 
 
+def name_ticks(ax, x, y):
+    """Whether the axes have numbers, and then words, at their ticks."""
+    ax.tick_params(labelbottom=x, labelleft=y)
+    ax.names_x, ax.names_y = x, y
+
+
 def stack(titles, lines, title, subtitle, results):
     """A page of panels above each other, with room for as many labels beside each as there are lines."""
     height = max(2.3, lines * FONT * 1.3 / 72)
     fig = page(len(titles) * (height + 0.4) + 1.45, title, subtitle, results)
     bottoms = [0.9 + (height + 0.4) * i for i in reversed(range(len(titles)))]
     axes = [panel(fig, t, LEFT, b, WIDTH - LEFT - LABELS, height) for t, b in zip(titles, bottoms)]
-    for ax in axes[:-1]:
-        ax.tick_params(labelbottom=False)
+    for ax in axes:
+        name_ticks(ax, ax is axes[-1], True)
     return fig, axes
 
 
 def tiles(columns, rows, handles, title, subtitle, results):
     """A page of small panels, {(column, row): axes}, with a legend. Columns are beside each other as far as they fit,
     then in further blocks. Of a block, the first column has the ticks of y, the last row those of x."""
-    most = 3 if len(columns) in (3, 5, 6) else 4
+    most = 3 if len(columns) in (3, 5, 6, 9) else 4
     across, blocks = min(len(columns), most), math.ceil(len(columns) / most)
     legend = LEGEND_ROW * math.ceil(len(handles) / LEGEND_COLUMNS)
     width, height = (WIDTH - LEFT - 0.2 - GAP * (across - 1)) / across, 1.75
@@ -130,7 +136,8 @@ def tiles(columns, rows, handles, title, subtitle, results):
         for j, row in enumerate(rows):
             bottom = foot + (blocks - 1 - i // across) * block + (len(rows) - 1 - j) * (height + 0.4)
             ax = panel(fig, f"{row}, {column}", LEFT + i % across * (width + GAP), bottom, width, height)
-            ax.tick_params(labelleft=i % across == 0, labelbottom=j == len(rows) - 1, labelsize=FONT - 1)
+            ax.tick_params(labelsize=FONT - 1)
+            name_ticks(ax, j == len(rows) - 1, i % across == 0)
             panels[column, row] = ax
     place_legend(fig, handles, LEGEND_COLUMNS)
     return fig, panels

@@ -178,7 +178,7 @@ class PlotTest(unittest.TestCase):
         """Every text is within its page, every value within its axes."""
         from matplotlib.text import Text
 
-        long = results()
+        long = results(sizes=SIZES[::3], sparsities=SPARSITIES[::2])
         long["environment"]["command"] = "tuck-bench " + " ".join(f"--codec codec-number-{i}" for i in range(40))
         for content in (long, small(), small(sizes=[MIB], sparsities=[0.5])):
             for name, fig in drawn(content).items():

@@ -243,7 +243,7 @@ TEST_F(tuck_bench, takes_flags_of_google_benchmark) {
   EXPECT_EQ(results("google.json").at("benchmarks").size(), 1u);
   EXPECT_EQ(results("google.json").at("context").at("of"), "mine");
   EXPECT_EQ(run(one + "--benchmark_list_tests --benchmark_filter=-encode"), 0);
-  EXPECT_EQ(output_, "decode/zvc/f32/s:0.50/clustered/4KiB/host\n");
+  EXPECT_EQ(output_, "decode/zvc/f32/s:0.60/clustered/4KiB/host\n");
   for (const char* flag : {"filter=nothing", "repetitions=2", "min_time=1", "format=csv"}) {
     EXPECT_EQ(run(one + "--benchmark_" + flag + " --out " + path("no.json")), 2) << flag;
     EXPECT_FALSE(std::filesystem::exists(path("no.json")));
