@@ -53,7 +53,7 @@ enum class chain {
 
 template <chain What> __device__ __forceinline__ void chain_step(uint32_t& x, uint32_t y, uint32_t at, uint32_t* word) {
 #define TUCK_CHAIN(name, instructions, text) \
-  if constexpr (What == chain::name) asm volatile(text : "+r"(x) : "r"(y), "r"(at), "l"(word) : "memory");
+  if constexpr (What == chain::name) asm volatile(text : "+&r"(x) : "r"(y), "r"(at), "l"(word) : "memory");
   TUCK_CHAINS(TUCK_CHAIN)
 #undef TUCK_CHAIN
 }
