@@ -123,9 +123,8 @@ void add_error_bound(CLI::App& app, encode_options& options) {
     return whole && value > 0 && std::isfinite(value) ? "" : "must be a positive, finite number";
   };
   CLI::Option* value = app.add_option("--error-bound", options.bound.value,
-                                      "Largest change of a value; for --codec quantize, alone or in a chain")
+                                      "Largest change of a value; --codec quantize, alone or in a chain, needs it")
                            ->check(CLI::Validator(positive, ""))
-                           ->capture_default_str()
                            ->type_name("E");
   const auto set = [&options](const std::string& name) {
     options.bound.mode = name == "absolute" ? tuck::bound_mode::absolute
@@ -144,6 +143,13 @@ void add_error_bound(CLI::App& app, encode_options& options) {
       throw usage_error("--error-bound and --bound need --codec quantize or a chain with it; " +
                         codec->as<std::string>() + " is lossless");
   });
+}
+
+// A lossy codec has no default bound.
+void check_bound(const CLI::App& app, const encode_options& options) {
+  const std::string codec(options.codecs.lossy());
+  if (!codec.empty() && app.count("--error-bound") == 0)
+    throw usage_error("--codec " + codec + " needs --error-bound E, with --bound absolute, range or pointwise");
 }
 
 CLI::Option* add_base(CLI::App& app, std::string& base, const std::string& what) {
@@ -225,6 +231,7 @@ void add_encode(CLI::App& program, encode_options& options) {
     refuse_one_stream_twice({options.in, options.base});
     if (app.count("--row") != 0) choose_for_rows(app, options);
     if (!options.base.empty()) choose_for_delta(app, options);
+    check_bound(app, options);
     run(is_checkpoint(options.in) && !packs_arrays(options) ? encode_checkpoint : encode, options)();
   });
 }

@@ -119,9 +119,9 @@ TEST_P(Quantizing, keeps_its_bound_in_every_mode) {
   const auto pointwise = errors({"--error-bound", "1e-2", "--bound", "pointwise"});
   EXPECT_LE(pointwise["max_relative_error"], 1e-2);
   EXPECT_EQ(info_json()["error_bound"]["mode"], "pointwise");
-  const auto by_default = errors({});
-  EXPECT_LE(by_default["max_absolute_error"], 6e-3);
-  EXPECT_GT(by_default["max_absolute_error"], 3e-3);
+  const auto of_the_range = errors({"--error-bound", "1e-3"});
+  EXPECT_LE(of_the_range["max_absolute_error"], 6e-3);
+  EXPECT_GT(of_the_range["max_absolute_error"], 3e-3);
   EXPECT_EQ(info_json()["error_bound"]["mode"], "range");
   EXPECT_EQ(info_json()["error_bound"]["value"], 1e-3);
   EXPECT_NEAR(info_json()["error_bound"]["effective"].get<double>(), 6e-3, 1e-5);
@@ -131,10 +131,10 @@ TEST_P(Quantizing, keeps_its_bound_in_every_mode) {
 TEST_F(Cli, quantize_takes_floats_only) {
   for (const auto& [descr, type] : {std::pair{"<i4", "i32"}, {"|u1", "u8"}, {"<u2", "u16"}}) {
     scratch::write(in, npy(dict(descr, "(4,)"), std::string(4 * static_cast<size_t>(descr[2] - '0'), 'x')));
-    EXPECT_EQ(refusal({"encode", "--codec", "quantize", in, frame}, in),
+    EXPECT_EQ(refusal({"encode", "--codec", "quantize", "--error-bound", "1", in, frame}, in),
               std::string("quantize takes f16, bf16, f32, f64, not ") + type);
   }
-  expect_ok({"encode", "--codec", "quantize", "--as", "bf16", in, frame});
+  expect_ok({"encode", "--codec", "quantize", "--error-bound", "1", "--as", "bf16", in, frame});
   EXPECT_EQ(info_json()["dtype"], "bf16");
   EXPECT_EQ(dir.names(), (arguments{"in.npy", "x.tuck"}));
 }
@@ -142,7 +142,7 @@ TEST_F(Cli, quantize_takes_floats_only) {
 TEST_F(Cli, quantize_without_values_or_a_range) {
   for (const std::string& content : {npy(dict("<f4", "(0, 3)"), ""), npy(dict("<f8", "()"), sparse_data(16).substr(8)),
                                      npy(dict("<f4", "(500,)"), std::string(2000, 'a'))})
-    expect_round_trip(content, {"--codec", "quantize"});
+    expect_round_trip(content, {"--codec", "quantize", "--error-bound", "1e-3"});
   EXPECT_EQ(info_json()["error_bound"]["effective"], 0);
   EXPECT_NE(tuck_cli({"info", frame}).out.find("nothing is lost"), std::string::npos);
 }
@@ -160,6 +160,11 @@ TEST_F(Cli, bounds_that_are_none_are_bad_usage) {
   for (const char* bound : {"0", "-1", "nan", "inf", "1e-3x", "", " 1", "1e400", "1e-400"})
     EXPECT_NE(complaint({"--codec", "quantize", "--error-bound", bound}).find("--error-bound: "), std::string::npos)
         << bound;
+  for (const arguments& options : {arguments{"--codec", "quantize"}, {"--codec", "quantize", "--bound", "absolute"}})
+    EXPECT_EQ(complaint(options),
+              "tuck: --codec quantize needs --error-bound E, with --bound absolute, range or pointwise\n");
+  EXPECT_TRUE(
+      complaint({"--codec", "f32=quantize+delta+zvc+huffman"}).starts_with("tuck: --codec quantize+delta+zvc+"));
   EXPECT_NE(complaint({"--codec", "quantize", "--bound", "relative"}).find("--bound: "), std::string::npos);
   EXPECT_EQ(complaint({"--error-bound", "1"}),
             "tuck: --error-bound and --bound need --codec quantize or a chain with it; zvc is lossless\n");

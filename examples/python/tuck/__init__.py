@@ -410,7 +410,7 @@ def apply_delta(delta: Union[Array, Bytes, DeviceFrame], base: T, *, out: Option
     return made
 
 
-def _arrays_of_delta(delta, base, out) -> Any:
+def _arrays_of_delta(delta, base, out) -> Tuple[Any, Tuple[Any, Any, str, Any, str]]:
     """`out`, or a new array, and what the extension takes: delta, base and its type, out and its type."""
     from_, _ = _array(_as_array(delta), "the delta")
     before = _out(_in_order_of(from_, base, "the base"), "the base")
@@ -423,7 +423,8 @@ def _apply_deltas(keys, deltas, bases, outs, threads, stream) -> list:
     """Verifies all deltas of a batch, then writes."""
     _refuse_stream(stream)
     with errors.of_tensor(keys) as tensor:
-        made, all_arrays = [], []
+        made: List[Any] = []
+        all_arrays: List[Tuple[Any, Any, str, Any, str]] = []
         for tensor.at, row in enumerate(zip(deltas, bases, outs)):
             out, arrays = _arrays_of_delta(*row)
             made.append(out)
@@ -709,7 +710,9 @@ def load(path: Path, *, names: Union[str, Iterable[str], None] = None, base: Any
         values: Any = _torch().empty(size, dtype=_torch().uint8, device="cpu") if torch else np.empty(size, np.uint8)
         if base is not None and name not in base:
             raise KeyError(f"base: there is no tensor {name!r}")
-        of_base = (None, "") if base is None else _out(base[name], f"the base of tensor '{name}'")
+        of_base: Tuple[Any, str] = (None, "")
+        if base is not None:
+            of_base = _out(base[name], f"the base of tensor '{name}'")
         file.read(which, _array(values, "out")[0], *of_base, threads)
         own = {"BOOL": "bool", "C64": "complex64"}.get(file_type, dtype if dtype != "u8" or file_type == "U8" else None)
         if own is not None:
