@@ -211,7 +211,7 @@ std::vector<const_bytes> checkpoint::values_of(const std::string& file, const st
     if (b.dtype != t.dtype || b.shape != t.shape)
       throw file_error(path_, about_tensor(t.name) + b.dtype + " " + shape_text(b.shape) +
                                   " in the base, the delta's is " + t.dtype + " " + shape_text(t.shape));
-    room.push_back(read_range(here->path, here->first + b.begin, b.end - b.begin));
+    room.emplace_back(read_range(here->path, here->first + b.begin, b.end - b.begin));
     values.push_back(room.back().all());
   }
   return values;
