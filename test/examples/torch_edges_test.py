@@ -8,6 +8,7 @@ import gc
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import time
 import unittest
@@ -36,6 +37,23 @@ from tuck_torch.functions import Call
 from tuck_torch.library import Choice, begin_encode, encode_job, finish_encode
 from tuck_torch.session import Session
 from tuck_torch.store import Recipe, Stored
+
+
+LIBC = ctypes.CDLL(None)
+
+
+@contextlib.contextmanager
+def no_more_threads():
+    """As where the system has no more: stacks of 128 TiB cannot be had."""
+    before, other = (ctypes.create_string_buffer(256) for _ in range(2))
+    LIBC.pthread_getattr_default_np(before)
+    LIBC.pthread_attr_init(other)
+    LIBC.pthread_attr_setstacksize(other, ctypes.c_size_t(1 << 47))
+    LIBC.pthread_setattr_default_np(other)
+    try:
+        yield
+    finally:
+        LIBC.pthread_setattr_default_np(before)
 
 
 def perceptron(dtype=torch.float32):
@@ -1164,6 +1182,30 @@ class Scaled(unittest.TestCase):
                     errors, ratio = self.trained(1.0, overflows, optimizer_of, scaler=scaler())
                     self.assertLess(max(errors), 0.05)
                     self.assertLess(abs(ratio / plain - 1), 0.05)
+
+
+@unittest.skipIf(not hasattr(LIBC, "pthread_setattr_default_np"), "no default stack can be set")
+class WithoutThreads(unittest.TestCase):
+    def test_training_goes_on(self):
+        """First, as the thread begins with the first job of a process."""
+        script = f"""
+import sys
+sys.path[:0] = {sys.path!r}
+import torch_edges_test as test
+torch = test.torch
+torch.set_num_threads(1)
+model, x, y = test.perceptron()
+x, y = x.repeat(8, 1), y.repeat(8)
+right = test.gradients(model, x, y, test.tuck_torch.Raw())
+for policy in test.ALL.values():
+    for starts in False, True, False:
+        with test.no_more_threads() if not starts else test.contextlib.nullcontext():
+            got = test.gradients(model, x, y, policy())
+        if policy is not test.comet_of_others:
+            assert all(map(torch.equal, got, right)), policy
+"""
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 @unittest.skipIf(not hasattr(os, "fork"), "this system has no fork")
