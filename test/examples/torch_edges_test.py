@@ -387,7 +387,7 @@ class Overwritten(unittest.TestCase):
             for policy in ("raw", "zvc", "zvc+rle+huffman", "comet"):
                 with self.subTest(form=name, policy=policy):
                     if policy == "raw":  # which keeps one copy
-                        with self.assertRaisesRegex(RuntimeError, "another backward function was given was modified"):
+                        with self.assertRaisesRegex(RuntimeError, "a tensor that is needed for .* modified in place: shape"):
                             self.gradients(form, tuck_torch.saved_tensors(ALL[policy]()))
                     else:
                         got = self.gradients(form, tuck_torch.saved_tensors(ALL[policy]()))
@@ -712,7 +712,7 @@ class Compositions(unittest.TestCase):
                         (of.data if uncounted else of).mul_(2 if changes else 1)
                 with self.subTest(changed=changed, rows=rows, uncounted=uncounted):
                     if changed == "large" and (changes or not uncounted):
-                        with self.assertRaisesRegex(RuntimeError, "a parameter was modified in place before the"):
+                        with self.assertRaisesRegex(RuntimeError, "a parameter that is needed .* modified in place"):
                             torch.autograd.grad(y, [scale, head.weight])
                     else:
                         found.append(torch.autograd.grad(y, [scale, head.weight]))
