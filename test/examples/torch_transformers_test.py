@@ -567,7 +567,8 @@ class Transformers(unittest.TestCase):
             with torch.no_grad():
                 model.blocks[0].norm2.weight.mul_(factor)
             found.append(torch.autograd.grad(loss, list(model.parameters()), allow_unused=True))
-        self.assertTrue(all(a is b is None or torch.equal(a, b) for a, b in zip(*found)))
+        for a, b in zip(*found):  # bounds may be others
+            self.assertTrue(a is b is None or (a - b).norm() <= 0.05 * a.norm())
 
     def test_train_transformers(self):
         with tempfile.TemporaryDirectory() as folder:
