@@ -393,8 +393,9 @@ class Processes(unittest.TestCase):
             for words in ([sys.executable, "-c", script, path / "x.npy"],
                           [*tuck_program, "encode", "--threads", "4", path / "x.npy", path / "y.tuck"],
                           [*tuck_program, "decode", "--threads", "4", path / "y.tuck", path / "y.npy"]):
-                done = subprocess.run(words, preexec_fn=limit, stderr=subprocess.PIPE, text=True, cwd=Path(tuck.__file__)
-                                      .parent.parent, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+                done = subprocess.run(words, preexec_fn=limit, stderr=subprocess.PIPE, text=True,
+                                      cwd=Path(tuck.__file__).parent.parent,
+                                      env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
                 self.assertEqual(done.returncode, 0, done.stderr)
             self.assertTrue((np.load(path / "y.npy") == x).all())
 
