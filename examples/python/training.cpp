@@ -17,6 +17,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -62,8 +63,7 @@ class worker {
   void add(job& job) {
     const std::lock_guard lock(mutex_);
     if (job.owner != nullptr) return;
-    if (!runs_) std::thread([this] { loop(); }).detach();
-    runs_ = true;
+    if (!runs_ && !begin()) return;  // who waits for the job does it
     push(job);
     if (waiting_ >= enough) added_.notify_one();
   }
@@ -90,6 +90,15 @@ class worker {
   static constexpr size_t enough = 1 << 19;  // bytes of values
   static worker* now;                        // never destroyed: jobs may be freed while the program ends
 
+  // Starts the thread, unless the system has no more.
+  bool begin() {
+    try {
+      std::thread([this] { loop(); }).detach();
+      runs_ = true;
+    } catch (const std::system_error&) {
+    }
+    return runs_;
+  }
   void push(job& job) {
     job.owner = this;
     jobs_.push_back(&job);

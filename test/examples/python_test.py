@@ -16,6 +16,10 @@ import numpy as np
 import tuck
 
 try:
+    import resource
+except ImportError:
+    resource = None
+try:
     import torch
 except ImportError:
     torch = None
@@ -472,6 +476,43 @@ class Processes(unittest.TestCase):
             for half in "01":
                 ran = subprocess.run([sys.executable, "-c", code, folder, half], stderr=subprocess.PIPE)
                 self.assertEqual((ran.returncode, ran.stderr), (0, b""))
+
+    @unittest.skipIf(resource is None or resource.getrlimit(resource.RLIMIT_STACK)[1] != resource.RLIM_INFINITY,
+                     "no stack of any size can be asked for")
+    def test_goes_on_without_threads(self):
+        """Stacks of 128 TiB cannot be had, as where the system has no more threads."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_STACK, (1 << 47, resource.RLIM_INFINITY))
+
+        script = """if True:
+            import sys, threading
+            import numpy as np, tuck
+            x = np.load(sys.argv[1])
+            try:
+                threading.Thread(target=print).start()
+            except RuntimeError:
+                for codec in "zvc+huffman", "deflate":
+                    frame = tuck.encode(x, codec, threads=4)
+                    assert frame.tobytes() == tuck.encode(x, codec).tobytes()
+                    assert (tuck.decode(frame, threads=4) == x).all()
+                    job = tuck.training.encode_job(x, codec)
+                    job.start()
+                    assert not job.is_done and job.wait()[0] > 0
+            else:
+                sys.exit("threads start")
+            """
+        x = sparse((400, 1000))
+        with tempfile.TemporaryDirectory() as folder:
+            path, tuck_program = Path(folder), [sys.executable, "-m", "tuck"]
+            np.save(path / "x.npy", x)
+            for words in ([sys.executable, "-c", script, path / "x.npy"],
+                          [*tuck_program, "encode", "--threads", "4", path / "x.npy", path / "y.tuck"],
+                          [*tuck_program, "decode", "--threads", "4", path / "y.tuck", path / "y.npy"]):
+                done = subprocess.run(words, preexec_fn=limit, stderr=subprocess.PIPE, text=True,
+                                      cwd=Path(tuck.__file__).parent.parent,
+                                      env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+                self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue((np.load(path / "y.npy") == x).all())
 
     def test_files_and_the_program(self):
         x = sparse()

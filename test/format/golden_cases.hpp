@@ -111,6 +111,14 @@ inline std::vector<std::byte> with_rows(std::vector<std::byte> values, size_t fi
   return values;
 }
 
+// Clears the lowest bits of all values.
+inline std::vector<std::byte> with_low_zeros(std::vector<std::byte> values, size_t size, uint32_t zeros) {
+  for (size_t i = 0; i < values.size(); ++i)
+    if (const auto bit = static_cast<uint32_t>(8 * (i % size)); bit < zeros)
+      values[i] &= zeros - bit < 8 ? static_cast<std::byte>(0xff << (zeros - bit)) : std::byte{};
+  return values;
+}
+
 // A delta of every kind of element size: the base is the tensor with a few of its values changed, a chunk of them not.
 inline golden_case golden_delta(const std::string& codec, dtype type) {
   const uint32_t chunk = 1024 / size_of(type);
@@ -184,6 +192,15 @@ inline const std::vector<golden_case>& golden_cases() {
                      type,
                      {.chunk_values = chunk, .checksums = true},
                      golden_tensors(type, false).zeros(chunk),
+                     {}});
+    }
+    for (const auto& [type, zeros] : {std::pair<dtype, uint32_t>{dtype::f32, 13}, {dtype::i16, 3}}) {
+      const uint32_t chunk = 1024 / size_of(type);
+      all.push_back({std::string("huffman.") + tuck::name(type) + ".low-zeros",
+                     {"huffman", {}},
+                     type,
+                     {.chunk_values = chunk, .checksums = true},
+                     with_low_zeros(golden_tensors(type, false).small(chunk, false), size_of(type), zeros),
                      {}});
     }
     for (const auto& [codec, type] : {std::pair<const char*, dtype>{"rle", dtype::u8},

@@ -1,6 +1,7 @@
 #include <tuck/swap/host_encoder.cuh>
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <latch>
@@ -56,6 +57,35 @@ TEST(work_queue, without_threads_takes_nothing) {
   work_queue queue(0);
   EXPECT_FALSE(queue.add([] {}));
   queue.wait();
+}
+
+// Threads that have a stack of this size cannot be started.
+class default_stack {
+ public:
+  explicit default_stack(size_t size) {
+    EXPECT_EQ(pthread_getattr_default_np(&before_), 0);
+    pthread_attr_t attributes;
+    EXPECT_EQ(pthread_attr_init(&attributes), 0);
+    EXPECT_EQ(pthread_attr_setstacksize(&attributes, size), 0);
+    EXPECT_EQ(pthread_setattr_default_np(&attributes), 0);
+    pthread_attr_destroy(&attributes);
+  }
+  default_stack(const default_stack&) = delete;
+  ~default_stack() {
+    EXPECT_EQ(pthread_setattr_default_np(&before_), 0);
+    pthread_attr_destroy(&before_);
+  }
+
+ private:
+  pthread_attr_t before_{};
+};
+
+TEST(work_queue, takes_nothing_if_no_thread_can_be_started) {
+  const default_stack too_large(size_t{1} << 47);
+  work_queue queue(2);
+  EXPECT_FALSE(queue.add([] {}));
+  queue.wait();
+  queue.stop();
 }
 
 }  // namespace

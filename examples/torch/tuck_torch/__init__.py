@@ -9,13 +9,15 @@
         optimizer.step()
 
 What is saved on the CPU becomes a frame of the package tuck; what is saved on a CUDA device goes
-through that device's swap stream to pinned host memory (libtuck_torch.so). Parameters, tensors below `smallest` bytes
-and those that are not dense in memory, nor views of a dense result, are left alone. So are subclasses of tensors, such
-as DTensor, FakeTensor and quantized tensors: their values may be in another place. Memory that several operations save
-is stored once, in whatever shapes they see it. Writes that PyTorch does not count, as through `.data`, are not seen. A
-tensor that is written to after it was saved, and before it is encoded, is an error in the backward pass. Memory that is
-freed before, by `untyped_storage().resize_(0)`, has to be filled again for the backward pass, as without tuck. If a
-backward function overwrites what it was given, the next reader of an encoded tensor gets the saved values.
+through that device's swap stream to pinned host memory (libtuck_torch.so).
+
+The backward pass reads what was there when a tensor was saved, whoever writes to the memory later: each tensor is
+copied at the save. On the CPU, tensors of the same digest are stored once, in whatever shapes they are seen. Tensors
+below `smallest` bytes and those that are not dense in memory, nor views of a dense result, are copied and not encoded.
+Parameters are not copied: if one is not what it was, also by a write that PyTorch does not count, the backward pass
+raises Error. Subclasses of tensors, such as DTensor, FakeTensor and quantized tensors, are left alone: their values may
+be in another place. If a backward function overwrites what it was given, the next reader of an encoded tensor gets the
+saved values, that of another an error.
 
 Frames of 64 KiB or more are encoded and decoded on a thread of that package beside the training's own.
 
@@ -23,10 +25,11 @@ Policies count what they stored, by layer: `policy.take_counts()`. One policy is
 DistributedDataParallel training each process has its own, and one swap stream for each device that it uses.
 
 On a CUDA device, Raw copies to the host what the GPU needs no more, as vDNN does; float64 is stored by zvc or rle
-alone, and integers as they are; what the pinned memory has no room for (TUCK_PINNED_BYTES, 1 GiB) stays where it is.
-There, a write to a tensor after it was saved is an error in the backward pass even once it is encoded. Nothing waits,
-so the seconds of codecs are not known and count as 0, and what went wrong in a decode is said later, by
-`synchronize()`. Only `take_counts` waits for the device, as it needs the sizes of all frames.
+alone, and integers as they are; what the pinned memory has no room for (TUCK_PINNED_BYTES, 1 GiB) stays there. A tensor
+is copied on the device, by the stream that saved it, before it leaves. Each save is stored by itself, and uncounted
+writes to parameters are not seen, as the host would have to wait for a digest. Nothing waits, so the seconds of codecs
+are not known and count as 0, and what went wrong in a decode is said later, by `synchronize()`. Only `take_counts`
+waits for the device, as it needs the sizes of all frames.
 """
 
 from __future__ import annotations

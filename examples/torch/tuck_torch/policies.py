@@ -28,7 +28,7 @@ AGAIN = 100  # iterations until a lossless codec is tried again where it did not
 
 @dataclass
 class Counts:
-    """Of one layer: the bytes of what was saved there for the first time, and what was made of it."""
+    """Of one layer: the bytes of what was saved there, of each memory once, and what was made of it."""
     tensors: int = 0
     raw: int = 0
     stored: int = 0
@@ -36,7 +36,7 @@ class Counts:
     integer_stored: int = 0
     encode_seconds: float = 0.0  # on whichever thread
     decode_seconds: float = 0.0
-    choices: dict[str, int] = field(default_factory=dict)  # tensors by codec, "as it is" where there was none
+    choices: dict[str, int] = field(default_factory=dict)  # tensors by codec, or "as it is", "computed again", ...
     bound: float | None = None  # the last one, where it is absolute
 
     def add(self, dtype: torch.dtype, raw: int, stored: int, seconds: float = 0.0,

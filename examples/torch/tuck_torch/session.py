@@ -8,9 +8,10 @@ import threading
 import weakref
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from .functions import Call, Functions, Use, is_in_memory, is_traced
-from .library import DTYPES, FLOATS, Choice
+from .library import DTYPES, FLOATS, Choice, storage_of
 from .policies import Policy, Raw, Site
 from .store import (Copy, Derived, Frame, Handle, Mask, Offloaded, Recipe, Reference, Stored, digest_of, flat_of,
                     is_dense, is_offloaded, is_parameter, kept)
@@ -31,11 +32,11 @@ class Session:
         self.calls: dict[torch.nn.Module, int] = {}
         self.thread = threading.get_ident()  # hooks of modules are every thread's, those of autograd this one's
         self.functions = Functions(self.site, policy.calling, self.returned, policy.passing())
-        self.waiting: collections.deque[weakref.ref] = collections.deque()
+        self.waiting: collections.deque[tuple] = collections.deque()  # what is to be stored, and its size
         self.encoding: collections.deque[Frame] = collections.deque()
         self.order: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # by index
         self.count = 0
-        self.recent: collections.deque[Stored] = collections.deque()
+        self.recent: collections.deque[weakref.ref] = collections.deque()
         # Digest of an output that can be computed again -> its call, as long as the output's node holds that.
         self.outputs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
@@ -85,7 +86,7 @@ class Session:
     def close(self) -> None:
         """What is saved is stored when this returns."""
         while self.waiting:
-            self._store(self.waiting.popleft()())
+            self._store(*self.waiting.popleft())
         for stored in reversed(self.encoding):  # the package's thread comes from the other end
             stored.encode()
         for stored in self.encoding:
@@ -139,11 +140,14 @@ class Session:
             self.order[stored.index] = stored
             if key is not None:
                 self.known[key] = stored
+        elif not stored.was_seen(whole):  # plain training would keep this, too
+            self.policy.count(self.site()).add(whole.dtype, stored.raw_bytes, 0, 0.0, "stored already")
+        stored.seen[whole.data_ptr()] = StorageWeakRef(storage_of(whole))
         handle = Handle(stored, t.shape, t.stride(), t.storage_offset() - whole.storage_offset(), use)
         if use is not None:
             call.handles[role] = weakref.ref(handle)
         while len(self.waiting) > WAITING:
-            self._store(self.waiting.popleft()())
+            self._store(*self.waiting.popleft())
         return handle
 
     def unpack(self, packed) -> torch.Tensor:
@@ -164,10 +168,11 @@ class Session:
             stored.forget()
         else:
             stored.giving()
-            if stored not in self.recent:  # operations that share a tensor often follow each other
-                self.recent.append(stored)
-                if len(self.recent) > AHEAD:
-                    self.recent.popleft().forget()
+            if weakref.ref(stored) not in self.recent:  # operations that share a tensor often follow each other
+                self.recent.append(weakref.ref(stored))
+                oldest = self.recent.popleft()() if len(self.recent) > AHEAD else None
+                if oldest is not None:
+                    oldest.forget()
         if packed.use is not None and packed.use.call.gradient is not None:
             self.policy.learn(packed.use, t)
         return t
@@ -239,13 +244,13 @@ class Session:
         copy = flat_of(whole).clone()  # others may write to the memory, or free it
         stored = Offloaded(copy, site, self.policy) if key is None else Frame(copy, site, self.policy, key[0])
         stored.uses.append((use, 1.0))
-        self.waiting.append(weakref.ref(stored))
+        self.waiting.append((weakref.ref(stored), site, stored.dtype, stored.raw_bytes))
         return stored
 
-    def _store(self, stored: Stored | None) -> None:
-        """None: its graph was freed meanwhile."""
-        if stored is None:
-            return
+    def _store(self, reference: weakref.ref, site: Site, dtype: torch.dtype, raw_bytes: int) -> None:
+        stored = reference()
+        if stored is None:  # its graph was freed meanwhile
+            return self.policy.count(site).add(dtype, raw_bytes, raw_bytes)
         stored.pending = False
         if isinstance(stored, Offloaded):
             with torch.cuda.stream(stored.stream):  # the current one may be another by now

@@ -54,8 +54,8 @@ def digest_of(t: torch.Tensor) -> int:
     return tuck.digest((ctypes.c_ubyte * size).from_address(t.data_ptr())) if size else 0
 
 
-def modified(t: torch.Tensor, of: str, shape: tuple | None = None) -> Error:
-    return Error(f"{of} was modified in place before the backward pass that needs it: shape {shape or tuple(t.shape)}")
+def modified(t: torch.Tensor, what: str = "tensor") -> Error:
+    return Error(f"a {what} that is needed for the backward pass was modified in place: shape {tuple(t.shape)}")
 
 
 class Reference:
@@ -77,7 +77,7 @@ class Reference:
         t = self.t
         if t._version != self.version or (self.digest is not None and self._is_there() and
                                           digest_of(t) != self.digest):
-            raise modified(t, "a parameter" if self.digest is not None else "a saved tensor")
+            raise modified(t, "parameter" if is_parameter(t) else "tensor")
         return t
 
     def _is_there(self) -> bool:
@@ -136,7 +136,7 @@ class Stored:
     given, and may have written to; of a device's memory, the version."""
 
     __slots__ = ("source", "dtype", "count", "site", "policy", "digest", "uses", "choice", "left", "index", "lock",
-                 "cached", "given", "failed", "seconds", "pending", "settled", "__weakref__")
+                 "cached", "given", "failed", "seconds", "pending", "settled", "seen", "__weakref__")
 
     def __init__(self, source: torch.Tensor | None, site, policy, digest: int | None) -> None:
         self.source, self.site, self.policy, self.digest = source, site, policy, digest
@@ -145,10 +145,16 @@ class Stored:
         self.uses, self.choice, self.left, self.index = [], None, 0, -1
         self.lock, self.cached, self.given, self.failed, self.seconds = threading.RLock(), None, None, None, 0.0
         self.pending, self.settled = True, False
+        self.seen: dict = {}  # address -> weak reference to the storage
 
     @property
     def raw_bytes(self) -> int:
         return self.count * WIDTHS[self.dtype]
+
+    def was_seen(self, t: torch.Tensor) -> bool:
+        """In that memory, which is still the same."""
+        storage = self.seen.get(t.data_ptr())
+        return storage is not None and not storage.expired()
 
     def value(self) -> torch.Tensor:
         with self.lock:
@@ -182,7 +188,7 @@ class Stored:
         if not self.settled or self.digest is None or is_offloaded(source):
             return source.clone()
         if self.given is not None and digest_of(source) != self.digest:
-            raise modified(source, "a tensor that another backward function was given")
+            raise modified(source)
         self.given = self.digest
         return source
 

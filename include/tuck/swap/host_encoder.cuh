@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -17,9 +18,12 @@ namespace tuck::inline TUCK_ABI {
 /// Runs work on background threads, started in the order in which it was added. Thread-safe.
 class work_queue {
  public:
-  /// Starts `threads` threads. Throws std::system_error if a thread cannot be started.
+  /// Starts up to `threads` threads: fewer, or none, if the system has no more.
   explicit work_queue(unsigned threads) {
-    for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
+    try {
+      for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
+    } catch (const std::system_error&) {
+    }
   }
 
   /// Adds work, which must not throw. Throws std::bad_alloc.

@@ -4,8 +4,6 @@
 #include <tuck/swap/swap_state.cuh>
 #include <tuck/swap/swap_stream.hpp>
 
-#include <system_error>
-
 namespace tuck::inline TUCK_ABI {
 
 namespace detail::inline TUCK_ARCH {
@@ -20,14 +18,10 @@ swap_stream::swap_stream(const swap_options& options, R& resource) {
   if (o.device < 0) detail::require(cudaGetDevice(&o.device));
   const detail::swap_scope device(o.device);
   detail::require(device.entered());
-  try {
-    state_ = {new detail::swap_state(o, resource_ref(resource)), [](detail::swap_state* state) {
-                const detail::swap_scope last(state->options().device);
-                delete state;
-              }};
-  } catch (const std::system_error&) {  // no more threads
-    throw error(status::out_of_memory);
-  }
+  state_ = {new detail::swap_state(o, resource_ref(resource)), [](detail::swap_state* state) {
+              const detail::swap_scope last(state->options().device);
+              delete state;
+            }};
 }
 
 template <codec C, class Kernels>

@@ -128,9 +128,9 @@ class swap_handle {
 /// after that work. The calls do not wait for it.
 class swap_stream {
  public:
-  /// Allocates the pool and starts the CPU threads.
-  /// Throws tuck::error if an option is out of range, or the device, memory or threads are not available. Exceptions of
-  /// the resource are passed on.
+  /// Allocates the pool and starts the CPU threads, or those of them for which the system has room.
+  /// Throws tuck::error if an option is out of range, or the device or memory is not available. Exceptions of the
+  /// resource are passed on.
   /// Calls may be made while any device is current.
   /// @param resource allocates device memory. Only its address is stored, so it must outlive this swap_stream and
   /// its handles. This is also true for a small object such as rmm::device_async_resource_ref. It must accept calls
