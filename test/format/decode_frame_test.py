@@ -210,6 +210,7 @@ class FrameTest(unittest.TestCase):
         file = decode_frame.npy_header(decode_frame.Frame(dtype, data, b"")) + data
         Path(self.path("in.npy")).write_bytes(file)
         options += ("--as", dtype.name) if dtype.name == "bf16" or dtype.name.startswith("f8") else ()
+        options += ("--error-bound", "1e-3") if "quantize" in codec and "--error-bound" not in options else ()
         done = self.tuck("encode", "--codec", codec, *options, self.path("in.npy"), self.path("a.tuck"))
         if done.returncode != 0:
             self.assertRegex(done.stderr, "takes .*, not " + dtype.name)
