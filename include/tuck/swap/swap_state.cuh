@@ -4,10 +4,10 @@
 //          guarantees that each frame sees the fill level that the previous frame has left.
 //   in_    Copies tensors from the pool to device memory. Frames are decoded on the streams of their consumers.
 //
-// Only drain, on_full::block, failing calls, and `in` without device memory wait for the device. A failing call waits for the work that it has
-// started, so that an error leaves everything unchanged. `reap` queries events, in order, to find out what the device
-// has finished. Most calls start with it. One lock guards everything. CUDA calls under the lock are asynchronous.
-// Internal functions throw errors. `guarded` converts them to results at the end of each public call.
+// Only drain, on_full::block, failing calls, and `in` without device memory wait for the device. A failing call waits for
+// the work that it has started, so that an error leaves everything unchanged. `reap` queries events, in order, to find
+// out what the device has finished. Most calls start with it. One lock guards everything. CUDA calls under the lock are
+// asynchronous. Internal functions throw errors. `guarded` converts them to results at the end of each public call.
 #pragma once
 
 #include <tuck/swap/host_encoder.cuh>
@@ -367,8 +367,8 @@ class swap_state final : public swap_backend {
     t->fetched = std::move(to);
   }
 
-  // Fetches a tensor that `consumer` restores. If the resource has no memory for the largest possible frame, waits until
-  // the frame is in the pool, and asks for its size. Releases the lock while it waits.
+  // Fetches a tensor that `consumer` restores. If the resource has no memory for the largest possible frame, waits
+  // until the frame is in the pool, and asks for its size. Releases the lock while it waits.
   result fetch_to_restore(const tensor& t, cudaStream_t consumer, std::unique_lock<std::mutex>& lock) {
     // On `in_`, a tensor that is not yet in the pool would delay others. So the consumer's stream fetches it.
     const bool known = t->at != offloaded_tensor::state::under_way;
@@ -392,7 +392,7 @@ class swap_state final : public swap_backend {
     return of_cuda || r.code == status::out_of_memory;
   }
 
-  // Decodes a frame where it is in the pool, without device memory of its own. All such decodes share a scratch, so that
+  // Decodes a frame where it is in the pool, without device memory of its own. All such decodes share a scratch, so
   // each waits for the one before it.
   void restore_from_pool(offloaded_tensor& t, bytes destination, cudaStream_t consumer) {
     const operation op{.done = signals_.acquire(), .storage = t.storage, .decodes = true};

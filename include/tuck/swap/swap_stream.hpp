@@ -15,8 +15,8 @@
 //   * A call that fails waits for the work that it has started.
 //   * swap_path::cpu: if the pool has no other space for the frame, a CPU thread copies it over the raw values in
 //     the pool. in and prefetch wait during this copy. They do not wait for the encoding.
-//   * in: if the resource has no memory for the largest possible frame of a tensor whose size is not known yet, the call
-//     waits until the frame is in the pool.
+//   * in: if the resource has no memory for the largest possible frame of a tensor whose size is not known yet, the
+//     call waits until the frame is in the pool.
 //   * If more than 1024 operations are in progress, the call allocates another 32 KiB of pinned memory, and CUDA may
 //     wait for the device.
 //   * CUDA loads a kernel when it is first launched, and may wait for the device then (CUDA_MODULE_LOADING=EAGER loads
