@@ -6,8 +6,9 @@
 //
 // Only drain, on_full::block, failing calls, and `in` without device memory wait for the device. A failing call waits
 // for the work that it has started, so that an error leaves everything unchanged. `reap` queries events, in order, to
-// find out what the device has finished. Most calls start with it. One lock guards everything. CUDA calls under the lock
-// are asynchronous. Internal functions throw errors. `guarded` converts them to results at the end of each public call.
+// find out what the device has finished. Most calls start with it. One lock guards everything. CUDA calls under the
+// lock are asynchronous. Internal functions throw errors. `guarded` converts them to results at the end of each public
+// call.
 #pragma once
 
 #include <tuck/swap/host_encoder.cuh>
