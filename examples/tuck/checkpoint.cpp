@@ -48,8 +48,25 @@ std::string quoted(const std::string& text) {
   return "'" + text.substr(0, most) + (text.size() > most ? "..." : "") + "'";
 }
 
+// Returns whether JSON text has arrays and objects in each other deeper than `most`.
+bool is_nested_deeper(const std::string& text, size_t most) {
+  size_t depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') in_string = !in_string;
+    if (in_string && c == '\\') ++i;
+    if (in_string) continue;
+    if ((c == '[' || c == '{') && ++depth > most) return true;
+    if ((c == ']' || c == '}') && depth != 0) --depth;
+  }
+  return false;
+}
+
 // Parses an index. Throws file_error about `path` unless it has an object of strings, "weight_map".
 nlohmann::ordered_json parse_index(const std::string& text, const std::string& path) {
+  constexpr size_t most_nested = 100;  // it is written by a recursive function
+  if (is_nested_deeper(text, most_nested)) throw file_error(path, "its JSON is nested more than 100 deep");
   nlohmann::ordered_json index = nlohmann::ordered_json::parse(text, nullptr, false);
   if (index.is_discarded()) throw file_error(path, "not JSON");
   if (!index.is_object()) throw file_error(path, "not an index of shards: it is no JSON object");

@@ -301,6 +301,7 @@ written_tensors encode_tensors(const encode_options& options, const std::string&
   std::vector<std::pair<size_t, const equal_tensors::place*>> same;
   std::map<std::string, equal_tensors::place*> own;
   written_tensors written;
+  const uint64_t values_begin = safetensors_prelude(header.text).size();
   for (const named_tensor& t : header.tensors) {
     const size_t i = tensors.size();
     tensors.push_back({.about = {path, about_tensor(t.name)},
@@ -310,8 +311,8 @@ written_tensors encode_tensors(const encode_options& options, const std::string&
                        .metadata = {},
                        .row = row_length(t.shape)});
     if (equal != nullptr && !values[i].empty()) {
-      const uint64_t first = safetensors_prelude(header.text).size() + t.begin;
-      const auto* const earlier = equal->find(*file, {path, path.substr(path.rfind('/') + 1), t, first});
+      const auto* const earlier =
+          equal->find(*file, {path, path.substr(path.rfind('/') + 1), t, values_begin + t.begin});
       if (earlier == nullptr)
         own[t.name] = &equal->places().back();
       else

@@ -148,6 +148,14 @@ TEST_F(CliCheckpoint, refusals_name_the_file_and_leave_nothing) {
   EXPECT_EQ(why(), "not an index of shards: it has no 'weight_map' from tensors to files");
   scratch::write(index, "{");
   EXPECT_EQ(why(), "not JSON");
+  scratch::write(index,
+                 "{\"weight_map\": {}, \"deep\": " + std::string(99, '[') + "\"[\"" + std::string(99, ']') + "}");
+  EXPECT_EQ(tuck_cli({"encode", model, packed}).code, 0);
+  std::filesystem::remove_all(packed);
+  for (const size_t deep : {100, 200000}) {
+    scratch::write(index, "{\"weight_map\": {}, \"deep\": " + std::string(deep, '[') + std::string(deep, ']') + "}");
+    EXPECT_EQ(why(), "its JSON is nested more than 100 deep");
+  }
   EXPECT_EQ(refusal({"encode", index, dir / "x.safetensors"}, index), "an index of several files; encode its folder");
   write_index(model, place("a", first));
   EXPECT_EQ(refusal({"encode", model, dir / "x.safetensors"}, model),

@@ -255,6 +255,31 @@ class WrappedOptimizers(unittest.TestCase):
         for wrong in (3, None, Proxy(3), Proxy(nn.Linear(2, 2)), nn.Linear(2, 2)):
             with self.assertRaisesRegex(ValueError, f"optimizer: {type(wrong).__name__} has no state by parameter"):
                 tuck_torch.Comet(wrong)
+        with self.assertRaisesRegex(ValueError, "optimizer: LBFGS has no momentum"):
+            tuck_torch.Comet(torch.optim.LBFGS(nn.Linear(2, 2).parameters()))
+
+
+class Filled(unittest.TestCase):
+    """PyTorch saves the noise of RReLU before it is there."""
+
+    def test_the_noise_of_rrelu(self):
+        noise = lambda x: torch._C._nn.rrelu_with_noise(x, torch.zeros_like(x).fill_(5), 0.1, 0.3, True)
+        for function in (nn.RReLU(), nn.RReLU(inplace=True), lambda x: torch.rrelu(x, training=True), noise):
+            def gradient(context, size):
+                torch.manual_seed(1)
+                x = torch.randn(size, 64, requires_grad=True)
+                with context:
+                    loss = function(x * 1).square().sum() + x.sin().sum()
+                loss.backward()
+                return x.grad
+
+            for size in (4, 200):  # small and encoded ones
+                plain = gradient(contextlib.nullcontext(), size)
+                for name, policy in ALL.items():
+                    if name != "comet":
+                        with self.subTest(size=size, policy=name):
+                            same = gradient(tuck_torch.saved_tensors(policy()), size)
+                            self.assertTrue(torch.equal(same, plain))
 
 
 class Numbers(unittest.TestCase):

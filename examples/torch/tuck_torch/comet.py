@@ -84,6 +84,8 @@ class Comet(Policy):
         if estimate not in ("exact", "paper"):
             raise ValueError(f"estimate: {estimate!r} is neither 'exact' nor 'paper'")
         optimizer = innermost(optimizer)
+        if isinstance(optimizer, torch.optim.LBFGS):  # its line searches need gradients that become ever more exact
+            raise ValueError("optimizer: LBFGS has no momentum, which error bounds are to follow")
         for name, value in (("share", share), ("first", first), ("lowest", lowest), ("highest", highest),
                             ("least", least)):
             require_positive(name, value)

@@ -57,6 +57,8 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 KEYWORDS = {"mat2": "other"}
 
+# The operations that save a tensor and fill it then: the noise of rrelu. In all of PyTorch there are no others.
+FILLS_SAVED = ("rrelu", "rrelu_", "rrelu_with_noise", "rrelu_with_noise_")
 # The operations that save their result.
 SAVES_OUTPUT = ("relu", "softmax", "log_softmax", "cross_entropy", "attention")
 
@@ -142,6 +144,7 @@ def tensors_of(arguments):
 
 class Functions(TorchFunctionMode):
     """While it is entered, `running` is the recognised call that autograd saves tensors of; None for all others.
+    `filling` is the first argument of one of FILLS_SAVED while it runs.
 
     calling(call) comes before each of them, returned(call, output) after it. passing: a fronts.Fronts that follows all
     functions."""
@@ -150,6 +153,7 @@ class Functions(TorchFunctionMode):
         super().__init__()
         self._passing = passing
         self.running: Call | None = None
+        self.filling: torch.Tensor | None = None
         self._site, self._calling, self._returned = site, calling, returned
         self._numbers: dict[tuple, int] = {}
 
@@ -164,11 +168,13 @@ class Functions(TorchFunctionMode):
                                        and all(map(is_in_memory, tensors_of((*args, *kwargs.values()))))):
             known = passing = None
         inputs = passing.before(name, args, kwargs) if passing else None
-        outer, self.running = self.running, None
+        outer, self.running, self.filling = self.running, None, None
+        if name in FILLS_SAVED:
+            self.filling = next(tensors_of((*args, *kwargs.values())), None)
         try:
             output = function(*args, **kwargs) if known is None else self._known(*known, function, args, kwargs)
         finally:
-            self.running = outer
+            self.running, self.filling = outer, None
         if inputs:
             passing.after(name, function, args, kwargs, inputs, output)
         return output

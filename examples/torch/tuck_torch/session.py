@@ -13,8 +13,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .functions import Call, Functions, Use, is_in_memory, is_traced
 from .library import DTYPES, FLOATS, Choice, storage_of
 from .policies import Policy, Raw, Site
-from .store import (Copy, Derived, Frame, Handle, Mask, Offloaded, Recipe, Reference, Stored, digest_of, flat_of,
-                    is_dense, is_offloaded, is_parameter, kept)
+from .store import (Copy, Derived, Frame, Handle, Mask, Offloaded, Recipe, Reference, Stored, Unfilled, digest_of,
+                    flat_of, is_dense, is_offloaded, is_parameter, kept)
 
 WAITING = 6  # saves until one is stored: the operations that share it have been called by then
 AT_ONCE = 6  # frames that the package's thread has to encode; the training's own does what is beyond
@@ -113,6 +113,9 @@ class Session:
     def _packed(self, t: torch.Tensor):
         if self.functions is None or is_traced() or not is_in_memory(t):  # contexts may be left in another order
             return kept(t)
+        filling = self.functions.filling
+        if filling is not None and t.data_ptr() != filling.data_ptr():
+            return Unfilled(t)
         call, is_small = self.functions.running, t.numel() * t.element_size() < self.smallest
         if is_small or t.dtype not in DTYPES or is_parameter(t):
             part = kept(t, is_small)

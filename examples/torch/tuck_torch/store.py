@@ -88,6 +88,18 @@ class Reference:
             storage_of(t).nbytes() >= (t.storage_offset() + reached) * t.element_size())
 
 
+class Unfilled(Reference):
+    """A tensor of an operation's own, which fills it after it was saved."""
+
+    __slots__ = ()
+
+    def __init__(self, t: torch.Tensor) -> None:
+        super().__init__(t, False)
+
+    def view(self) -> torch.Tensor:
+        return self.t
+
+
 class Copy:
     """Of the memory that a tensor has a part of, so that its strides stay. Each reader has one of its own."""
 
