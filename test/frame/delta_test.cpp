@@ -365,6 +365,15 @@ TEST_F(DeltaBatch, everything_is_verified_before_anything_is_written) {
   EXPECT_EQ(outcomes[0].bytes, seen[0].bytes);
   EXPECT_TRUE(same_bits(v, other.values) && same_bits(w, before));
   EXPECT_EQ(run(items, {.chunk_by_chunk = true, .passes = delta_passes::verify}).code, status::invalid_argument);
+  // One of several deltas of the same values is damaged.
+  auto damaged = same_frame;
+  damaged[damaged.size() - 9] ^= std::byte{1};
+  w = two.base;
+  for (const bool is_last : {false, true}) {
+    ASSERT_TRUE(run({{{is_last ? frame : damaged, w}, w}, {{is_last ? damaged : frame, w}, w}}));
+    EXPECT_FALSE(outcomes[0] || outcomes[1]);
+    EXPECT_TRUE(same_bits(w, two.base));
+  }
 }
 
 template <codec C> void expect_large_chunks() {

@@ -20,7 +20,7 @@ TUCK_HD constexpr uint32_t remainder_bits(uint32_t k, uint32_t count) noexcept {
 
 #if defined(TUCK_HOST)
 /// Writes n zeros and a one.
-[[gnu::always_inline]] inline void put_unary(bit_writer& out, uint32_t n) noexcept {
+[[gnu::__always_inline__]] inline void put_unary(bit_writer& out, uint32_t n) noexcept {
   for (; n >= 64; n -= 64) out.put(0, 64);
   out.put(uint64_t{1} << n, n + 1);
 }

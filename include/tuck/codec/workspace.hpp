@@ -67,7 +67,7 @@ class workspaces {
   workspace of(unsigned thread) const noexcept { return workspace(memory_ + thread * bytes_); }
 
  private:
-  [[gnu::noinline, gnu::cold]] void allocate(uint64_t bytes) noexcept {
+  [[gnu::__noinline__, gnu::__cold__]] void allocate(uint64_t bytes) noexcept {
     constexpr uint64_t alignment = uint64_t{1} << workspace::alignment_log2;
     memory_ = large_ = new (std::nothrow) std::byte[bytes + alignment];
     if (memory_ != nullptr) memory_ += -reinterpret_cast<uintptr_t>(memory_) % alignment;

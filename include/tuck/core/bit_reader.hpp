@@ -13,7 +13,7 @@ inline uint64_t bit_window(const std::byte* from, uint64_t bit) noexcept {
 }
 /// Returns `width` <= 8 sizeof(Word) bits from bit `bit` on. Reads 8 bytes, or 9 for more than 56 bits.
 template <class Word>
-[[gnu::always_inline]] inline Word bits_from(const std::byte* from, uint64_t bit, uint32_t width) noexcept {
+[[gnu::__always_inline__]] inline Word bits_from(const std::byte* from, uint64_t bit, uint32_t width) noexcept {
   uint64_t x = bit_window(from, bit);
   if (sizeof(Word) == 8 && width > 56) x |= static_cast<uint64_t>(from[bit / 8 + 8]) << 1 << (63 - bit % 8);
   return width < 8 * sizeof(Word) ? static_cast<Word>(x) & ((Word{1} << width) - 1) : static_cast<Word>(x);

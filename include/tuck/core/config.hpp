@@ -88,4 +88,5 @@
 
 #if defined(TUCK_HOST)
 static_assert(std::endian::native == std::endian::little, "tuck: frames are little-endian, and so must the machine be");
+static_assert(sizeof(void*) == 8, "tuck: 64-bit targets only");
 #endif

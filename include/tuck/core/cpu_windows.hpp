@@ -211,7 +211,7 @@ inline constexpr lane_table repeated = make_lane_table([](uint32_t mask, uint32_
 // All rows of a window are counted from its beginning, so that none waits for the one before it.
 template <class Cpu> struct moves_rows {
   template <size_t Size>
-  [[gnu::always_inline]] static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {
+  [[gnu::__always_inline__]] static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {
     using row = typename Cpu::template row<Size>;
     TUCK_UNROLL(8)
     for (uint32_t i = 0; i < 32; i += row::step) {
@@ -221,7 +221,8 @@ template <class Cpu> struct moves_rows {
     return to + Cpu::popcount(mask) * Size;
   }
   template <size_t Size, bool Runs>
-  [[gnu::always_inline]] static const std::byte* spread(uint32_t mask, const std::byte* from, std::byte* to) noexcept {
+  [[gnu::__always_inline__]] static const std::byte* spread(uint32_t mask, const std::byte* from,
+                                                            std::byte* to) noexcept {
     using row = typename Cpu::template row<Size>;
     TUCK_UNROLL(8)
     for (uint32_t i = 0; i < 32; i += row::step) {

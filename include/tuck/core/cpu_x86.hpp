@@ -49,13 +49,13 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
   template <size_t Size> struct row;
 
   TUCK_AVX2 static uint64_t sum_words(const std::byte* words, uint64_t rounds, uint64_t four) noexcept {
-    const auto seed = [](uint64_t i) { return static_cast<int64_t>(i * word_keys::step + word_keys::first); };
+    const auto key = [](uint64_t i) { return static_cast<int64_t>(i * word_keys::step + word_keys::first); };
     const auto column = [](size_t i) { return static_cast<int>(word_keys::multiple(i)); };
     const __m256i column_of =
         _mm256_setr_epi32(column(0), column(1), column(2), column(3), column(0), column(1), column(2), column(3));
     const __m256i step = _mm256_set1_epi64x(static_cast<int64_t>(8 * word_keys::step));
-    __m256i low = _mm256_setr_epi64x(seed(four), seed(four + 1), seed(four + 2), seed(four + 3));
-    __m256i high = _mm256_setr_epi64x(seed(four + 4), seed(four + 5), seed(four + 6), seed(four + 7));
+    __m256i low = _mm256_setr_epi64x(key(four), key(four + 1), key(four + 2), key(four + 3));
+    __m256i high = _mm256_setr_epi64x(key(four + 4), key(four + 5), key(four + 6), key(four + 7));
     // `fours` has the common factors of 8 groups of 4 words, in the order 0 4 1 5 2 6 3 7. select[k] selects those of 8
     // words.
     const __m256i select[4] = {_mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2), _mm256_setr_epi32(4, 4, 4, 4, 6, 6, 6, 6),

@@ -35,11 +35,12 @@ template <class Cpu> struct masks_on {
   // Computes the mask of `count` values: mask_words(count) words. Bits past the last value are 0. Returns the number of
   // ones.
   template <ones What, size_t Size>
-  [[gnu::always_inline]] static uint32_t masks_of(const std::byte* values, uint32_t count, std::byte* masks) noexcept {
+  [[gnu::__always_inline__]] static uint32_t masks_of(const std::byte* values, uint32_t count,
+                                                      std::byte* masks) noexcept {
     constexpr bool changes = What == ones::changes;
     uint32_t sum = 0;
     // The first window of changes has no value before it, and the last window may be incomplete. Both are copied first.
-    const auto by_copy = [&](uint32_t word) __attribute__((always_inline)) {
+    const auto by_copy = [&](uint32_t word) __attribute__((__always_inline__)) {
       const uint32_t left = count - window * word, length = left < window ? left : window;
       std::byte copy[(1 + window) * Size] = {};
       const size_t before = changes && word != 0 ? Size : 0;
@@ -59,7 +60,7 @@ template <class Cpu> struct masks_on {
     return sum;
   }
 
-  [[gnu::always_inline]] static uint32_t count_ones(const std::byte* masks, uint32_t bytes) noexcept {
+  [[gnu::__always_inline__]] static uint32_t count_ones(const std::byte* masks, uint32_t bytes) noexcept {
     uint32_t sum = 0, at = 0;
     for (; at + 8 <= bytes; at += 8) sum += Cpu::popcount(load_unaligned<uint64_t>(masks + at));
     uint64_t rest = 0;
@@ -70,8 +71,8 @@ template <class Cpu> struct masks_on {
   // Copies the values at the ones to the range from `to` to `end`, which must have the capacity for them. Bytes of that
   // range after the copied values may also be overwritten. Returns the end of the copied values.
   template <size_t Size>
-  [[gnu::always_inline]] static std::byte* pack(const std::byte* values, uint32_t count, const std::byte* masks,
-                                                std::byte* to, const std::byte* end) noexcept {
+  [[gnu::__always_inline__]] static std::byte* pack(const std::byte* values, uint32_t count, const std::byte* masks,
+                                                    std::byte* to, const std::byte* end) noexcept {
     constexpr auto window_bytes = static_cast<ptrdiff_t>(window * Size);
     uint32_t word = 0;
     for (; word < count / window && end - to >= window_bytes; ++word)
@@ -90,8 +91,8 @@ template <class Cpu> struct masks_on {
   // Does the work of masks_of and of `pack` for whole windows, as long as they shrink by an eighth in total. Reads the
   // values once; those two functions read them twice. Returns the number of windows.
   template <size_t Size>
-  [[gnu::always_inline]] static uint32_t pack_first(const std::byte* values, uint32_t count, std::byte* masks,
-                                                    std::byte*& to, const std::byte* end) noexcept {
+  [[gnu::__always_inline__]] static uint32_t pack_first(const std::byte* values, uint32_t count, std::byte* masks,
+                                                        std::byte*& to, const std::byte* end) noexcept {
     constexpr auto window_bytes = static_cast<ptrdiff_t>(window * Size);
     const std::byte* const begin = to;
     uint32_t word = 0;
@@ -108,8 +109,8 @@ template <class Cpu> struct masks_on {
   // values as the mask has ones. Gives each zero the value zero, or with ones::changes the value of the last one before
   // it, if there is any. Then it also reads the value before `packed`.
   template <ones What, size_t Size>
-  [[gnu::always_inline]] static void spread(const std::byte* masks, const std::byte* packed, const std::byte* end,
-                                            std::byte* out, uint32_t count) noexcept {
+  [[gnu::__always_inline__]] static void spread(const std::byte* masks, const std::byte* packed, const std::byte* end,
+                                                std::byte* out, uint32_t count) noexcept {
     constexpr bool runs = What == ones::changes;
     constexpr auto window_bytes = static_cast<ptrdiff_t>(window * Size);
     constexpr size_t before = runs ? Size : 0;

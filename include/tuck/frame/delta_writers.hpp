@@ -75,18 +75,15 @@ class delta_writers {
     range written{};  // the one before
     for (const range* r = first; r != last; ++r) {
       which = r->item;
-      if (!r->is_written) {
-        if (r->begin < written.end) return status::overlapping;
-        read_end = std::max(read_end, r->end);
-      } else if (r->begin < read_end) {
-        return status::overlapping;
-      } else if (r->begin >= written.end) {
-        written = *r;
-      } else if (r->begin == written.begin && r->end == written.end) {
+      const bool is_same = r->is_written && r->begin == written.begin && r->end == written.end;
+      if (r->begin < written.end && !is_same) return status::overlapping;
+      if (r->is_written && r->begin < read_end) return status::overlapping;
+      if (!r->is_written)
+        read_end = (std::max)(read_end, r->end);
+      else if (is_same)
         writers_[r->item] = written.item;
-      } else {
-        return status::overlapping;
-      }
+      else
+        written = *r;
     }
     return status::ok;
   }

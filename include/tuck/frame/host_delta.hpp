@@ -185,7 +185,7 @@ result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C
 /// encode_batch.
 ///
 /// @param items  several items may have the same `values`, as tied weights do, if their deltas have the same base and
-///               result. The values are then written once, and not if the first of these items fails. Otherwise, the
+///               result. The values are then written once, and not if one of these items fails. Otherwise, the
 ///               values of an item must not overlap memory of other items
 /// @return overlapping if they do; also out_of_memory. After an error no values are written
 template <codec C>
@@ -209,6 +209,9 @@ result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C
       if (passes == delta_passes::write && !outcomes[i]) return outcomes[i];
       return host::decode_delta(codec, item.frame, item.base, item.values, of_pass, of_item);
     });
+    if (passes == delta_passes::verify)  // values are written only if all items that have them are right
+      for (uint64_t i = 0; i < items.size(); ++i)
+        if (outcome& of_writer = outcomes[writers[i]]; of_writer && !outcomes[i]) of_writer = outcomes[i];
     for (uint64_t i = 0; i < items.size(); ++i)
       if (const outcome& of_writer = outcomes[writers[i]]; options.chunk_by_chunk || !of_writer)
         outcomes[i] = of_writer;

@@ -205,7 +205,8 @@ class advisor {
     for (size_t t = 0; t < tensors_.size(); ++t)
       if (tensors_[t].decided && cost(t) > 0 && size(t) <= free_bytes) order.push_back(t);
     const auto per_byte = [&](size_t t) { return cost(t) / static_cast<double>(std::max<uint64_t>(size(t), 1)); };
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return per_byte(a) > per_byte(b); });
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return per_byte(a) != per_byte(b) ? per_byte(a) > per_byte(b) : a < b; });
     uint64_t left = free_bytes;
     double saved = 0;
     for (const size_t t : order)

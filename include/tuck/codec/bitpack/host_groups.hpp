@@ -54,8 +54,8 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
 
   // Summarizes all groups that are not zero.
   template <class Cpu>
-  [[gnu::always_inline]] static widths summarize_all(const std::byte* integers, uint32_t count, bool differences,
-                                                     const uint32_t* non_zeros, summary* of_group) noexcept {
+  [[gnu::__always_inline__]] static widths summarize_all(const std::byte* integers, uint32_t count, bool differences,
+                                                         const uint32_t* non_zeros, summary* of_group) noexcept {
     bits padded[group + 1];
     word firsts = 0, bases = 0, least = Unsigned ? ~word{0} : 0, most = 0;
     for (uint32_t g = 0; g < layout::count(count); ++g) {
@@ -74,9 +74,9 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   }
 
   template <class Cpu>
-  [[gnu::always_inline]] static uint32_t write(const std::byte* integers, uint32_t count, bool differences,
-                                               uint32_t extra, uint32_t limit, std::byte* out,
-                                               workspace memory) noexcept {
+  [[gnu::__always_inline__]] static uint32_t write(const std::byte* integers, uint32_t count, bool differences,
+                                                   uint32_t extra, uint32_t limit, std::byte* out,
+                                                   workspace memory) noexcept {
     using loops = masks_on<Cpu>;
     const uint32_t groups = layout::count(count);
     if (groups > layout::max_groups) return incompressible;
@@ -137,8 +137,8 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   }
 
   template <class Cpu>
-  [[gnu::always_inline]] static bool read(const_bytes encoded, uint32_t count, uint32_t max_width, std::byte* integers,
-                                          uint32_t& end) noexcept {
+  [[gnu::__always_inline__]] static bool read(const_bytes encoded, uint32_t count, uint32_t max_width,
+                                              std::byte* integers, uint32_t& end) noexcept {
     parts at;
     if (layout::count(count) > layout::max_groups || !find_parts<Cpu>(encoded, count, max_width, at)) return false;
     end = at.end;
@@ -178,8 +178,8 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   // The loops have a known length, so that compilers vectorize them.
 
   // Returns a whole group, padded with zeros. The integer after its last may be read.
-  [[gnu::always_inline]] static const std::byte* group_at(const std::byte* integers, uint32_t count, uint32_t g,
-                                                          bits (&padded)[group + 1]) noexcept {
+  [[gnu::__always_inline__]] static const std::byte* group_at(const std::byte* integers, uint32_t count, uint32_t g,
+                                                              bits (&padded)[group + 1]) noexcept {
     const uint32_t left = count - group * g;
     integers += group * Bytes * g;
     if (left > group) return integers;
@@ -187,17 +187,17 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     std::memcpy(padded, integers, left * Bytes);
     return reinterpret_cast<const std::byte*>(padded);
   }
-  [[gnu::always_inline]] static word at(const std::byte* integers, uint32_t i) noexcept {
+  [[gnu::__always_inline__]] static word at(const std::byte* integers, uint32_t i) noexcept {
     return static_cast<word>(layout::number_of(load_unaligned<bits>(integers + i * Bytes)));
   }
   // Returns the zigzag difference from integer i to the next; 0 for the last integer.
-  [[gnu::always_inline]] static word difference(const std::byte* integers, uint32_t i) noexcept {
+  [[gnu::__always_inline__]] static word difference(const std::byte* integers, uint32_t i) noexcept {
     const word z = zigzag(at(integers + Bytes, i) - at(integers, i));
     return select(i == group - 1, word{0}, z);
   }
 
   template <class Cpu>
-  [[gnu::always_inline]] static summary summarize(const std::byte* x, uint32_t non_zeros, bool predicts) noexcept {
+  [[gnu::__always_inline__]] static summary summarize(const std::byte* x, uint32_t non_zeros, bool predicts) noexcept {
     stored lowest, highest;
     Cpu::find_range(x, lowest, highest);
     word differences = 0;
@@ -225,7 +225,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     // Appends 32 fields, merged into N units of up to 64 bits, and zeros after them. Of these only the first `count`
     // fields stay. A unit is written together with the end of the one before it, so that none waits for another.
     template <size_t N>
-    [[gnu::always_inline]] void put(const uint64_t (&units)[N], uint64_t width, uint32_t count) noexcept {
+    [[gnu::__always_inline__]] void put(const uint64_t (&units)[N], uint64_t width, uint32_t count) noexcept {
       constexpr uint64_t fields = group / N;  // of a unit; eight fill whole bytes
       uint64_t before = static_cast<uint64_t>(*to);
       TUCK_UNROLL(17)
@@ -263,9 +263,9 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   };
 
   template <class Cpu>
-  [[gnu::always_inline]] static void put_group(position& payload, const std::byte* x, uint32_t integers,
-                                               const summary& s, shape coding, uint32_t first_bits, uint32_t base_bits,
-                                               word least) noexcept {
+  [[gnu::__always_inline__]] static void put_group(position& payload, const std::byte* x, uint32_t integers,
+                                                   const summary& s, shape coding, uint32_t first_bits,
+                                                   uint32_t base_bits, word least) noexcept {
     word fields[group];
     if (coding.is_difference()) {
       payload.put(zigzag(s.first), first_bits);
@@ -280,8 +280,8 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
 
   // Writes the first `count` fields, as many at once as fit in 64 bits. Other fields are 0.
   template <class Cpu>
-  [[gnu::always_inline]] static void put_fields(position& payload, const word* fields, uint32_t count,
-                                                uint32_t width) noexcept {
+  [[gnu::__always_inline__]] static void put_fields(position& payload, const word* fields, uint32_t count,
+                                                    uint32_t width) noexcept {
     if (width == 0) return;
     if constexpr (sizeof(word) == 4) {
       if (width == 32) {  // floats of both signs
@@ -302,8 +302,8 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     payload.put(eights, width, count);
   }
   template <class Cpu>
-  [[gnu::always_inline]] static void unpack_group(const std::byte* payload, uint32_t bit, shape coding, const parts& at,
-                                                  const std::byte* mask, std::byte* to) noexcept {
+  [[gnu::__always_inline__]] static void unpack_group(const std::byte* payload, uint32_t bit, shape coding,
+                                                      const parts& at, const std::byte* mask, std::byte* to) noexcept {
     const uint32_t lead_bits = coding.lead_bits(at.first_bits, at.base_bits);
     const word base = coding.base(lead_bits == 0 ? 0 : bits_from<word>(payload, bit, lead_bits), at.least);
     word fields[group];
@@ -326,8 +326,8 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   // Finds the offsets of all parts. Nothing is read before its presence is checked. Returns false if the bytes are
   // malformed.
   template <class Cpu>
-  [[gnu::always_inline]] static bool find_parts(const_bytes encoded, uint32_t count, uint32_t max_width,
-                                                parts& at) noexcept {
+  [[gnu::__always_inline__]] static bool find_parts(const_bytes encoded, uint32_t count, uint32_t max_width,
+                                                    parts& at) noexcept {
     const std::byte* const in = encoded.data();
     const uint32_t groups = layout::count(count), shapes = layout::offsets_of(count, 0, 0, 0).shapes;
     if (encoded.size() < shapes) return false;

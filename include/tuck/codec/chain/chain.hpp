@@ -180,7 +180,7 @@ template <class Chain> class host_chain {
     constexpr uint32_t step = 32;
     std::byte* const from = as_writable_bytes(values<0>()).data();
     const uint32_t count = flow_.values[0];
-    const auto count_of = [&](bits pattern) __attribute__((always_inline)) {
+    const auto count_of = [&](bits pattern) __attribute__((__always_inline__)) {
       uint32_t sum = 0, i = 0;
       for (; i + step <= count; i += step) {
         bits x[step], some = 0;

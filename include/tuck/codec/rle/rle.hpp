@@ -89,7 +89,7 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec
   template <class Cpu> struct on {
     using loops = detail::masks_on<Cpu>;
 
-    [[gnu::always_inline]] static uint32_t encode(span<const T> values, std::byte* out) noexcept {
+    [[gnu::__always_inline__]] static uint32_t encode(span<const T> values, std::byte* out) noexcept {
       const auto count = static_cast<uint32_t>(values.size());
       const uint32_t all_groups = groups(count);
       if (all_groups > most_groups) return incompressible;
@@ -124,7 +124,7 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec
       return static_cast<uint32_t>(of_mask.size(count));
     }
 
-    [[gnu::always_inline]] static status decode(const_bytes encoded, span<T> restored) noexcept {
+    [[gnu::__always_inline__]] static status decode(const_bytes encoded, span<T> restored) noexcept {
       const auto count = static_cast<uint32_t>(restored.size());
       if (encoded.size() >= restored.size_bytes() || groups(count) > most_groups) return status::bad_payload;
       counts of_mask;
@@ -146,7 +146,7 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec
     }
 
     // Counts the mask of `encoded`. Returns false if `encoded` is too short for the bytes before the values.
-    [[gnu::always_inline]] static bool read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept {
+    [[gnu::__always_inline__]] static bool read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept {
       const std::byte* const from = encoded.data();
       const uint32_t l1 = l1_begin(count);
       if (encoded.size() < l1) return false;
@@ -159,8 +159,8 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec
     }
 
     // Restores the mask. Returns false if a level is not what encode writes, or has bits past its end.
-    [[gnu::always_inline]] static bool read_levels(const std::byte* encoded, const counts& of_mask, uint32_t count,
-                                                   levels& masks) noexcept {
+    [[gnu::__always_inline__]] static bool read_levels(const std::byte* encoded, const counts& of_mask, uint32_t count,
+                                                       levels& masks) noexcept {
       const uint32_t all_groups = groups(count), tail = count % group;
       const std::byte *const l1 = encoded + l1_begin(count), *const l0 = encoded + of_mask.l0_begin(count);
       std::memset(masks.l1 + all_groups, 0, 4);
