@@ -30,11 +30,14 @@ glog             CHECK(x) CHECK_EQ(a,b) CHECK_ERR(x) CHECK_GE(a,b) CHECK_NE(a,b)
 glog             DCHECK_EQ(a,b) DLOG(x) LOG(x) LOG_IF(x,y) PCHECK(x) PLOG(x) SYSLOG(x) VLOG(x)
 cpprest          U(x)
 gettext          _(x) N_(x)
-kernel           ARRAY_SIZE(x) always_inline BIT(x) noinline GENMASK(a,b) container_of(p,T,m) likely(x) unlikely(x)
+kernel           ARRAY_SIZE(x) BIT(x) GENMASK(a,b) container_of(p,T,m) likely(x) unlikely(x)
 term.h           columns lines
 tests            EXPECT FAIL() REQUIRE(x) SECTION(x) SUCCEED() TEST(a,b)
 others           BLOCK_SIZE DEBUG EPS INFO MAX_SIZE NAN_VALUE PAGE_SIZE PI_F RELEASE SIZE SWAP(a,b) WARNING WARP_SIZE YES NO
 '
+# CUDA's own macros have these names.
+[ "$kind" = cuh ] || macros="$macros
+kernel           always_inline noinline"
 # What our headers include of others, and a few with such macros.
 others=$(cat $(find "$include" -name '*.hpp' -o -name '*.cuh') | sed -n 's/^ *#include <\([^>]*\)>.*/\1/p' | grep -v '^tuck' |
   grep -Ev '^cuda/std|^arm_neon' | sort -u)

@@ -11,7 +11,7 @@
 #define __shared__ _Pragma("GCC error \"the simulator has no __shared__: use TUCK_SHARED(type, name)\"")
 #define __grid_constant__
 #define __launch_bounds__(...)
-#define __forceinline__ inline __attribute__((always_inline))
+#define __forceinline__ inline __attribute__((__always_inline__))
 #define __align__(n) __attribute__((aligned(n)))
 
 // Real variables, which the scheduler sets whenever it switches to another CUDA thread.
