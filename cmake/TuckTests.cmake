@@ -33,6 +33,16 @@ set(tuck_no_quick cuda_types_test native_test peers_test points_test predict_tes
 
 set(tuck_quick_python docs.links format.decoder)
 
+# The file that this variable of the environment names gets a line of the CPU time of each command of the build and of
+# each test that is a program (.ci/timed).
+if(NOT "$ENV{TUCK_TIMES}" STREQUAL "")
+  set(tuck_timed ${PROJECT_SOURCE_DIR}/.ci/timed $ENV{TUCK_TIMES})
+  list(JOIN tuck_timed " " tuck_timed_command)
+  set_property(GLOBAL PROPERTY RULE_LAUNCH_COMPILE "${tuck_timed_command}")
+  set_property(GLOBAL PROPERTY RULE_LAUNCH_LINK "${tuck_timed_command}")
+  set(CMAKE_CROSSCOMPILING_EMULATOR ${tuck_timed})
+endif()
+
 # Is this test, or example, to be built and run?
 function(tuck_wants_test name answer)
   set(${answer} TRUE PARENT_SCOPE)

@@ -31,7 +31,7 @@ class tuck_coder final : public coder {
     return bytes_ = done.bytes;
   }
   void decode(bytes out) override {
-    require(base_ == nullptr ? codec_->decode(frame(), out, how_)
+    require(base_ == nullptr ? codec_->decode(frame(), out, 0, how_)
                              : tools::decode_delta_frame(frame(), *base_, out, how_));
   }
 

@@ -3,7 +3,7 @@
 
 #include "codecs.hpp"
 
-#include <tuck/host.hpp>
+#include <tuck/compiled.hpp>
 
 #include <type_traits>
 

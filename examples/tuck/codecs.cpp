@@ -2,9 +2,27 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <utility>
 
 namespace tuck::tools {
+namespace {
+
+// The codec that a frame names, or why there is none.
+struct opened {
+  opened(const_bytes frame, frame_header& header) : code(inspect(frame, header)) {
+    if (code != status::ok) return;
+    codec = codecs_of<single_codecs>::of_frame(header, code);
+    if (code == status::codec_mismatch) codec = codecs_of<chain_codecs>::of_frame(header, code);
+  }
+  const chosen_codec* operator->() const { return codec.get(); }
+
+  status code;
+  std::unique_ptr<chosen_codec> codec;
+};
+
+}  // namespace
+
 std::string stage_names(const stage_list& stages) {
   std::string names;
   for (const stage& s : stages.at) {
@@ -91,22 +109,34 @@ outcome encode_frame(const codec_choice& choice, dtype type, const_bytes values,
 }
 
 outcome decode_frame(const_bytes frame, bytes out, uint64_t first_value, const host::execution& how) {
-  const outcome done = codecs_of<single_codecs>::decode(frame, out, first_value, how);
-  return done.code != status::codec_mismatch ? done : codecs_of<chain_codecs>::decode(frame, out, first_value, how);
+  if (frame.is_null() || out.is_null()) return outcome{.code = status::invalid_argument};
+  frame_header header;
+  const opened codec(frame, header);
+  if (codec.code != status::ok) {
+    if (!is_mismatch(codec.code) && !out.empty()) std::memset(out.data(), 0, out.size());  // as host::decode does
+    return {is_mismatch(codec.code) ? 0 : out.size(), codec.code};
+  }
+  const uint32_t size = size_of(header.type);
+  if (out.size() % size != 0) return outcome{.code = status::invalid_argument};
+  if (reinterpret_cast<uintptr_t>(out.data()) % size != 0) return outcome{.code = status::misaligned};
+  return codec->decode(frame, out, first_value, how);
 }
 
 outcome decode_delta_frame(const_bytes frame, const_bytes base, bytes out, const host::execution& how,
                            const delta_options& options) {
-  const outcome done = codecs_of<single_codecs>::decode_delta(frame, base, out, how, options);
-  if (done.code != status::codec_mismatch) return done;
-  return codecs_of<chain_codecs>::decode_delta(frame, base, out, how, options);
+  frame_header header;
+  const opened codec(frame, header);
+  if (codec.code != status::ok) return outcome{.code = codec.code};
+  return codec->decode_delta(frame, base, out, how, options);
 }
 
 outcome compact_delta_frames(const std::vector<const_bytes>& deltas, const_bytes base, bytes frame,
                              const frame_options& options, const host::execution& how, uint64_t& which) {
-  const outcome done = codecs_of<single_codecs>::compact(deltas, base, frame, options, how, which);
-  if (done.code != status::codec_mismatch) return done;
-  return codecs_of<chain_codecs>::compact(deltas, base, frame, options, how, which);
+  which = 0;
+  frame_header header;
+  const opened codec(deltas.front(), header);
+  if (codec.code != status::ok) return outcome{.code = codec.code};
+  return codec->compact(deltas, base, frame, options, how, which);
 }
 
 uint64_t most_delta_bytes(const frame_header& delta, const_bytes metadata) {

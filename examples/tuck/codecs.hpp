@@ -61,17 +61,22 @@ struct frame_plan {
   uint64_t chunks = 0;
 };
 
-// A codec for elements of one type: a run-time interface to the templates of the library.
+// A codec for elements of one type: a run-time interface to the templates of the library. All codecs are compiled behind
+// it, once (codecs_of.hpp). The functions call those of the same name in tuck::host. Tensors consist of whole elements
+// and are aligned for their type.
 class chosen_codec {
  public:
   virtual ~chosen_codec() = default;
 
   virtual frame_plan plan(uint64_t count, const frame_options& options) const = 0;
-  // Call host::encode (with a base host::encode_delta) and host::decode. Tensors consist of whole elements and are
-  // aligned for their type.
+  // With a base, calls host::encode_delta.
   virtual outcome encode(const_bytes values, bytes frame, const frame_options& options, const host::execution& how,
                          const const_bytes* base = nullptr) const = 0;
-  virtual outcome decode(const_bytes frame, bytes values, const host::execution& how) const = 0;
+  virtual outcome decode(const_bytes frame, bytes values, uint64_t first_value, const host::execution& how) const = 0;
+  virtual outcome decode_delta(const_bytes frame, const_bytes base, bytes values, const host::execution& how,
+                               const delta_options& options) const = 0;
+  virtual outcome compact(const std::vector<const_bytes>& deltas, const_bytes base, bytes frame,
+                          const frame_options& options, const host::execution& how, uint64_t& which) const = 0;
 };
 // Returns null if no codec has this name and accepts this type.
 std::unique_ptr<chosen_codec> choose_codec(const codec_choice& choice, dtype type);

@@ -6,13 +6,10 @@
 namespace tuck::tools {
 
 template <class List> struct codecs_of {
-  // As the functions of codecs.hpp, for codecs of the list. Return null or codec_mismatch for all others.
+  // Return null if the list has no such codec.
   static std::unique_ptr<chosen_codec> choose(const codec_choice& choice, dtype type);
-  static outcome decode(const_bytes frame, bytes out, uint64_t first_value, const host::execution& how);
-  static outcome decode_delta(const_bytes frame, const_bytes base, bytes out, const host::execution& how,
-                              const delta_options& options);
-  static outcome compact(const std::vector<const_bytes>& deltas, const_bytes base, bytes frame,
-                         const frame_options& options, const host::execution& how, uint64_t& which);
+  // `found`: what tuck::visit returns.
+  static std::unique_ptr<chosen_codec> of_frame(const frame_header& header, status& found);
 };
 extern template struct codecs_of<single_codecs>;
 extern template struct codecs_of<chain_codecs>;
@@ -32,19 +29,27 @@ template <codec C> class chosen final : public chosen_codec {
   }
   outcome encode(const_bytes values, bytes frame, const frame_options& options, const host::execution& how,
                  const const_bytes* base) const override {
-    const auto elements = [](const_bytes b) {
-      return span<const T>(reinterpret_cast<const T*>(b.data()), b.size() / sizeof(T));
-    };
     if (base == nullptr) return host::encode(codec_, elements(values), frame, typed(options), how);
     return host::encode_delta(codec_, elements(values), elements(*base), frame, typed(options), how);
   }
-  outcome decode(const_bytes frame, bytes values, const host::execution& how) const override {
-    return host::decode(codec_, frame, span<T>(reinterpret_cast<T*>(values.data()), values.size() / sizeof(T)), 0, how);
+  outcome decode(const_bytes frame, bytes values, uint64_t first_value, const host::execution& how) const override {
+    return host::decode(codec_, frame, elements(values), first_value, how);
+  }
+  outcome decode_delta(const_bytes frame, const_bytes base, bytes values, const host::execution& how,
+                       const delta_options& options) const override {
+    return host::decode_delta(codec_, frame, elements(base), elements(values), options, how);
+  }
+  outcome compact(const std::vector<const_bytes>& deltas, const_bytes base, bytes frame, const frame_options& options,
+                  const host::execution& how, uint64_t& which) const override {
+    std::vector<T> restored(base.size() / sizeof(T));
+    return host::compact_deltas(codec_, deltas, elements(base), restored, frame, options, how, &which);
   }
 
  private:
   using T = value_t<C>;
 
+  static span<const T> elements(const_bytes b) { return {reinterpret_cast<const T*>(b.data()), b.size() / sizeof(T)}; }
+  static span<T> elements(bytes b) { return {reinterpret_cast<T*>(b.data()), b.size() / sizeof(T)}; }
   frame_options typed(frame_options options) const {
     options.type = type_;
     return options;
@@ -61,38 +66,11 @@ template <class List> std::unique_ptr<chosen_codec> codecs_of<List>::choose(cons
 }
 
 template <class List>
-outcome codecs_of<List>::decode(const_bytes frame, bytes out, uint64_t first_value, const host::execution& how) {
-  return host::decode(List{}, frame, out, first_value, how);
-}
-
-template <class List>
-outcome codecs_of<List>::decode_delta(const_bytes frame, const_bytes base, bytes out, const host::execution& how,
-                                      const delta_options& options) {
-  frame_header header;
-  outcome answer{.code = inspect(frame, header)};
-  if (!answer) return answer;
-  const status found = visit(List{}, header, [&]<class C>(const C& codec) {
-    using T = value_t<C>;
-    answer = host::decode_delta(codec, frame, {reinterpret_cast<const T*>(base.data()), base.size() / sizeof(T)},
-                                {reinterpret_cast<T*>(out.data()), out.size() / sizeof(T)}, options, how);
-  });
-  return found == status::ok ? answer : outcome{.code = found};
-}
-
-template <class List>
-outcome codecs_of<List>::compact(const std::vector<const_bytes>& deltas, const_bytes base, bytes frame,
-                                 const frame_options& options, const host::execution& how, uint64_t& which) {
-  which = 0;
-  frame_header header;
-  outcome answer{.code = inspect(deltas.front(), header)};
-  if (!answer) return answer;
-  const status found = visit(List{}, header, [&]<class C>(const C& codec) {
-    using T = value_t<C>;
-    std::vector<T> restored(header.value_count);
-    const span<const T> values(reinterpret_cast<const T*>(base.data()), base.size() / sizeof(T));
-    answer = host::compact_deltas(codec, deltas, values, restored, frame, options, how, &which);
-  });
-  return found == status::ok ? answer : outcome{.code = found};
+std::unique_ptr<chosen_codec> codecs_of<List>::of_frame(const frame_header& header, status& found) {
+  std::unique_ptr<chosen_codec> codec;
+  found = visit(List{}, header,
+                [&]<class C>(const C& stored) { codec = std::make_unique<chosen<C>>(stored, header.type); });
+  return codec;
 }
 
 }  // namespace tuck::tools

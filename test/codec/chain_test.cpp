@@ -149,7 +149,7 @@ TEST(chain, nothing_keeps_more_values_than_there_are) {
     sections.add(0);
     byte_vector forged(huffman_format::max_bytes(sections.total(), 0) + 8);
     const uint32_t used =
-        huffman_format::host_chunk<uint32_t>(sections).encode(row.data(), {}, forged.data(), sections.total());
+        huffman_format::host_chunk<4>(sections).encode(row.data(), {}, forged.data(), sections.total());
     store_unaligned(forged.data() + used, split_record::make(count, 0).word);
     store_unaligned(forged.data() + used + 4, split_record::none(0).word);
     forged.resize(used + 8);

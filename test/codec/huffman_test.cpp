@@ -32,14 +32,14 @@ std::vector<std::byte> encoded_row(const std::vector<T>& values, mapping how = m
   section_list sections{};
   sections.add(static_cast<uint32_t>(sizeof(T) * values.size()));
   std::vector<std::byte> encoded(2 * sections.total() + 1024);
-  encoded.resize(huffman_format::host_chunk<T>(sections).encode(as_bytes(span<const T>(values)).data(), how,
-                                                                encoded.data(), static_cast<uint32_t>(encoded.size())));
+  encoded.resize(huffman_format::host_chunk<sizeof(T)>(sections).encode(
+      as_bytes(span<const T>(values)).data(), how, encoded.data(), static_cast<uint32_t>(encoded.size())));
   return encoded;
 }
 template <element T> status decode_row(const std::vector<std::byte>& encoded, std::vector<T>& values) {
   section_list sections{};
   sections.add(static_cast<uint32_t>(sizeof(T) * values.size()));
-  return huffman_format::host_chunk<T>(sections).decode(encoded, as_writable_bytes(span<T>(values)).data());
+  return huffman_format::host_chunk<sizeof(T)>(sections).decode(encoded, as_writable_bytes(span<T>(values)).data());
 }
 template <element T> shape shape_of(const std::vector<T>& values) {
   const auto words = words_of(encoded_row(values));

@@ -17,6 +17,7 @@
 //   adaptive codec (C, stage_type)           check, needs_range, device_parameter, prepare
 //   codec that depends on the type (C, stage_type)   of_type
 //   codec with a workspace (C)   workspace_bytes
+//   codec or transform of any type (S)       of_any_type
 //   splitter (C, S, stage_type)              residual_type, max_growth, side_bytes, side_fits
 //   transform (X, S, Stages, stage_type)     value_type, result_type, stages, from_stages, apply, invert
 //   transform with forms (X, S, stage_type)  forms, choose_form
@@ -394,6 +395,26 @@ template <codec C> TUCK_HD constexpr C codec_of_type(const C& codec, [[maybe_unu
   else
     return codec;
 }
+
+/// A codec or transform of which only the size of T matters: `static constexpr bool of_any_type = true` in a template S
+/// of the element type alone. Such a codec writes the same bytes as S<untyped<sizeof(T)>>, whose parameters from_stages
+/// sets; what else depends on the type, of_type sets.
+template <class S>
+concept of_any_type = requires { requires S::of_any_type; };
+
+namespace detail {
+// The codec that does the work of C on the device: where only the size of the values matters, that of `untyped` values.
+// So kernels are compiled once for all types of a size. For chains see chain/chain.hpp.
+template <class C> struct codec_by_width {
+  using type = C;
+};
+template <template <element> class S, element T>
+  requires of_any_type<S<T>>
+struct codec_by_width<S<T>> {
+  using type = S<untyped<sizeof(T)>>;
+};
+}  // namespace detail
+template <codec C> using by_width = typename detail::codec_by_width<C>::type;
 
 /// Base of a codec C of T that has no parameters, is a single stage, and whose chunks are smaller than their values.
 template <class C, element T, codec_id Id> struct plain_codec {

@@ -24,7 +24,7 @@ enum class ones { non_zeros, changes };
 #if defined(TUCK_HOST)
 namespace detail {
 
-// Masks on one CPU, always inlined into code for it. Nothing needs to be aligned.
+// mask_loops on one CPU, always inlined into code for it. Nothing needs to be aligned.
 template <class Cpu> struct masks_on {
   static constexpr uint32_t window = mask_window;
 
@@ -60,11 +60,11 @@ template <class Cpu> struct masks_on {
     return sum;
   }
 
-  [[gnu::__always_inline__]] static uint32_t count_ones(const std::byte* masks, uint32_t bytes) noexcept {
+  [[gnu::__always_inline__]] static uint32_t count_ones(const std::byte* masks, uint32_t size) noexcept {
     uint32_t sum = 0, at = 0;
-    for (; at + 8 <= bytes; at += 8) sum += Cpu::popcount(load_unaligned<uint64_t>(masks + at));
+    for (; at + 8 <= size; at += 8) sum += Cpu::popcount(load_unaligned<uint64_t>(masks + at));
     uint64_t rest = 0;
-    for (uint32_t shift = 0; at < bytes; ++at, shift += 8) rest |= static_cast<uint64_t>(masks[at]) << shift;
+    for (uint32_t shift = 0; at < size; ++at, shift += 8) rest |= static_cast<uint64_t>(masks[at]) << shift;
     return sum + Cpu::popcount(rest);
   }
 
@@ -138,41 +138,77 @@ template <class Cpu> struct masks_on {
 
 }  // namespace detail
 
-// These functions handle few values at a time, inside other `vectorized` code.
+/// Masks and their values on the CPU, for values of Size bytes of any type. Each function chooses the CPU's instructions
+/// itself, and none is inlined: what calls them stays small, and a program can compile them in one place.
+template <size_t Size> struct mask_loops {
+  /// Computes the mask of `count` values: mask_words(count) words. Bits past the last value are 0.
+  /// @return the number of ones
+  [[gnu::noinline]] static uint32_t masks_of(ones what, const std::byte* values, uint32_t count,
+                                             std::byte* masks) noexcept;
 
-/// Computes the mask of `values`. Bits past the last value are 0.
-/// @param masks 4 * mask_words(values.size()) bytes
-/// @return the number of ones
-template <element T> uint32_t masks_of(span<const T> values, ones what, std::byte* masks) noexcept {
-  const auto count = static_cast<uint32_t>(values.size());
-  const std::byte* const from = as_bytes(values).data();
-  return detail::vectorized([=]<class Cpu>(Cpu) {
+  /// Copies the values at the ones to the range from `to` to `end`, which must have the capacity for them.
+  /// Bytes of that range after the copied values may also be overwritten.
+  /// @return the end of the copied values
+  [[gnu::noinline]] static std::byte* pack(const std::byte* values, uint32_t count, const std::byte* masks,
+                                           std::byte* to, const std::byte* end) noexcept;
+
+  /// Undoes `pack`: gives each one of the mask its value from the range from `packed` to `end`, which must have as many
+  /// values as the mask has ones. Gives each zero the value zero, or with ones::changes the value of the last one
+  /// before it, if there is any. Then it also reads the value before `packed`.
+  [[gnu::noinline]] static void spread(ones what, const std::byte* masks, const std::byte* packed, const std::byte* end,
+                                       std::byte* out, uint32_t count) noexcept;
+
+  /// Computes the mask of the non-zeros, and packs them from `to` on. Returns the end of the copied values, or null if
+  /// they end behind `end`; then the bytes from `masks` to `end` are unspecified.
+  [[gnu::noinline]] static std::byte* mask_and_pack(const std::byte* values, uint32_t count, std::byte* masks,
+                                                    std::byte* to, const std::byte* end) noexcept;
+};
+
+template <size_t Size>
+uint32_t mask_loops<Size>::masks_of(ones what, const std::byte* values, uint32_t count, std::byte* masks) noexcept {
+  return detail::on_cpu([=]<class Cpu>(Cpu) {
     using loops = detail::masks_on<Cpu>;
-    if (what == ones::changes) return loops::template masks_of<ones::changes, sizeof(T)>(from, count, masks);
-    return loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks);
+    return what == ones::changes ? loops::template masks_of<ones::changes, Size>(values, count, masks)
+                                 : loops::template masks_of<ones::non_zeros, Size>(values, count, masks);
   });
 }
 
-/// Copies the values at the ones to the range from `to` to `end`, which must have the capacity for them.
-/// Bytes of that range after the copied values may also be overwritten.
-/// @return the end of the copied values
-template <element T>
-std::byte* pack(span<const T> values, const std::byte* masks, std::byte* to, const std::byte* end) noexcept {
-  return detail::vectorized([=]<class Cpu>(Cpu) {
-    return detail::masks_on<Cpu>::template pack<sizeof(T)>(as_bytes(values).data(),
-                                                           static_cast<uint32_t>(values.size()), masks, to, end);
+template <size_t Size>
+std::byte* mask_loops<Size>::pack(const std::byte* values, uint32_t count, const std::byte* masks, std::byte* to,
+                                  const std::byte* end) noexcept {
+  return detail::on_cpu(
+      [=]<class Cpu>(Cpu) { return detail::masks_on<Cpu>::template pack<Size>(values, count, masks, to, end); });
+}
+
+template <size_t Size>
+void mask_loops<Size>::spread(ones what, const std::byte* masks, const std::byte* packed, const std::byte* end,
+                              std::byte* out, uint32_t count) noexcept {
+  detail::on_cpu([=]<class Cpu>(Cpu) {
+    using loops = detail::masks_on<Cpu>;
+    if (what == ones::changes)
+      loops::template spread<ones::changes, Size>(masks, packed, end, out, count);
+    else
+      loops::template spread<ones::non_zeros, Size>(masks, packed, end, out, count);
   });
 }
 
-/// Undoes `pack`: gives each one of the mask its value from the range from `packed` to `end`, which must have as many
-/// values as the mask has ones. Gives each zero the value zero, or with ones::changes the value of the last one before
-/// it, if there is any. Then it also reads the value before `packed`.
-template <ones What, element T>
-void spread(const std::byte* masks, const std::byte* packed, const std::byte* end, span<T> out) noexcept {
-  detail::vectorized([=]<class Cpu>(Cpu) {
-    detail::masks_on<Cpu>::template spread<What, sizeof(T)>(masks, packed, end, as_writable_bytes(out).data(),
-                                                            static_cast<uint32_t>(out.size()));
+template <size_t Size>
+std::byte* mask_loops<Size>::mask_and_pack(const std::byte* values, uint32_t count, std::byte* masks, std::byte* to,
+                                           const std::byte* end) noexcept {
+  return detail::on_cpu([=]<class Cpu>(Cpu) -> std::byte* {
+    using loops = detail::masks_on<Cpu>;
+    std::byte* at = to;
+    const uint32_t words = loops::template pack_first<Size>(values, count, masks, at, end), first = words * mask_window;
+    const std::byte* const rest = values + first * Size;
+    const uint32_t left = loops::template masks_of<ones::non_zeros, Size>(rest, count - first, masks + 4 * words);
+    if (end - at < static_cast<ptrdiff_t>(left * Size)) return nullptr;
+    return loops::template pack<Size>(rest, count - first, masks + 4 * words, at, end);
   });
+}
+
+/// Returns the number of ones in `size` bytes.
+inline uint32_t count_ones(const std::byte* masks, uint32_t size) noexcept {
+  return detail::on_cpu([=]<class Cpu>(Cpu) { return detail::masks_on<Cpu>::count_ones(masks, size); });
 }
 
 #endif  // TUCK_HOST

@@ -42,8 +42,8 @@ struct inflate_job {
 
 // Checks the arguments that encoding and decoding have in common, and sets the parts of the job that they have in
 // common: one slot per item, and one more per `slot_values` values of the whole batch.
-template <codec C, class Job, class Item>
-status make_job(Job& job, const C& codec, span<const Item> items, const batch_sizes& sizes, scratch_span scratch,
+template <class Job, class Item>
+status make_job(Job& job, span<const Item> items, const batch_sizes& sizes, scratch_span scratch,
                 span<outcome> outcomes, uint32_t slot_values, uint64_t scratch_bytes) noexcept {
   if (items.is_null() || (outcomes.data() == nullptr && !items.empty())) return status::invalid_argument;
   if (!tuck::aligned(items.data(), alignof(Item)) || !tuck::aligned(outcomes.data(), alignof(outcome)))
@@ -54,18 +54,17 @@ status make_job(Job& job, const C& codec, span<const Item> items, const batch_si
   if (items.size() > batch_slots::max || extra > batch_slots::max) return status::size_overflow;
   if (const status s = scratch.check(scratch_bytes); s != status::ok) return s;
   job.to_draw = {static_cast<uint32_t>(items.size()), static_cast<uint32_t>(extra), slot_values};
-  job.item.codec = codec;
   job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
   job.item.head = job.head + 1;
-  job.items = items;
+  job.items = detail::by_width_of<typename decltype(Job::item)::item>(items);
   job.outcomes = outcomes.data();
   return status::ok;
 }
 
 inline namespace TUCK_ARCH {
 
-template <codec C, class ItemJob>
-result encode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<const typename ItemJob::item> items,
+template <codec C, class ItemJob, class Item>
+result encode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<const Item> items,
                     const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const frame_options& options, const launch_options& how) noexcept {
   batch_job<ItemJob> job{};
@@ -75,11 +74,12 @@ result encode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<con
   if (!options.metadata.empty()) return {status::wrong_metadata};
   if (options.metadata_on_device.is_null()) return {status::invalid_argument};
   if (header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};
-  if (const status s = detail::make_job(job, codec, items, sizes, scratch, outcomes, header.chunk_values,
+  if (const status s = detail::make_job(job, items, sizes, scratch, outcomes, header.chunk_values,
                                         tuck::scratch_bytes(codec, sizes, options));
       s != status::ok)
     return {s};
-  job.item.codec = codec_of_values(codec, header);
+  if (const status s = detail::by_width_of(codec, job.item.codec); s != status::ok) return {s};
+  job.item.codec = codec_of_values(job.item.codec, header);
   job.item.metadata = options.metadata_on_device.data();
   job.item.states = reinterpret_cast<uint64_t*>(job.item.head + items.size());
   job.item.state_count = (scratch.memory().size() - scratch_head_bytes) / 8;
@@ -96,18 +96,20 @@ result encode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<con
   return launch(kernel, job, job.to_draw.most(), how, stream);
 }
 
-template <codec C, class ItemJob>
-result decode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<const typename ItemJob::item> items,
+template <codec C, class ItemJob, class Item>
+result decode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<const Item> items,
                     const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const launch_options& how) noexcept {
   // A slot is 16 KiB of output, or the default chunk of the codec if that is larger. It does not depend on the frames,
   // because they are untrusted.
   constexpr uint32_t slot_values = std::max<uint32_t>(C::chunk_bytes, tile_bytes) / uint32_t{sizeof(value_t<C>)};
   batch_job<ItemJob> job{};
-  if (const status s = detail::make_job(job, codec, items, sizes, scratch, outcomes, slot_values,
+  if (const status s = detail::make_job(job, items, sizes, scratch, outcomes, slot_values,
                                         saturating_mul(scratch_head_bytes, saturating_add(items.size(), 1)));
       s != status::ok)
     return {s};
+  if constexpr (std::is_same_v<C, by_width<C>>) job.item.codec = codec;
+  job.item.type = dtype_of<value_t<C>>;
   return items.empty() ? result{} : launch(kernel, job, job.to_draw.most(), how, stream);
 }
 
@@ -133,8 +135,8 @@ template <codec C>
 result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, const batch_sizes& sizes,
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const frame_options& options = {}, const launch_options& how = {}) noexcept {
-  return detail::encode_batch(encode_batch_kernel<C, block_threads>, codec, items, sizes, scratch, outcomes, stream,
-                              options, how);
+  return detail::encode_batch(encode_batch_kernel<by_width<C>, block_threads>, codec, items, sizes, scratch, outcomes,
+                              stream, options, how);
 }
 
 /// Decodes the first decode_item::values.size() values of each frame. Outcome i is what decode writes for item i, or
@@ -152,8 +154,8 @@ template <codec C>
 result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, const batch_sizes& sizes,
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const launch_options& how = {}) noexcept {
-  return detail::decode_batch(decode_batch_kernel<C, block_threads>, codec, items, sizes, scratch, outcomes, stream,
-                              how);
+  return detail::decode_batch(decode_batch_kernel<by_width<C>, block_threads>, codec, items, sizes, scratch, outcomes,
+                              stream, how);
 }
 
 /// @cond

@@ -23,7 +23,8 @@ template <codec C, class First = uint64_t> struct decode_job {
   static constexpr bool writes = true;     // whether the launch writes values
   static constexpr bool verified = false;  // whether an earlier launch has verified the frame
 
-  C codec;  // its parameters are replaced by those of the frame
+  C codec;     // its parameters are replaced by those of the frame
+  dtype type;  // of the values; none: any of their size
   const std::byte* frame;
   uint64_t frame_capacity;  // bytes that may be read
   value_t<C>* out;
@@ -138,8 +139,8 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     new (&temp_.codec.get()) C(job_.codec);
     uint64_t base_values = 0;
     if constexpr (is_delta) base_values = job_.base_values;
-    if (const status s =
-            match_header(header, temp_.codec.get(), job_.first_value, job_.out_values, is_delta, base_values);
+    if (const status s = match_header(header, temp_.codec.get(), job_.first_value, job_.out_values, is_delta,
+                                      base_values, job_.type);
         s != status::ok)
       return s;
     if (header.chunk_values > max_device_chunk_values<C>) return status::unsupported;

@@ -209,10 +209,10 @@ result encode_delta(const C& codec, span<const value_t<C>> values, span<const va
     if (base.size() != values.size()) return {status::wrong_base};
     if (!tuck::aligned(base.data(), sizeof(typename block_tile<value_t<C>, block_threads>::word)))
       return {status::misaligned};
-    encode_delta_job<C> job{};
-    job.base = base.data();
-    return detail::encode(encode_delta_kernel<C, block_threads>, job, codec, values, frame, scratch, written, stream,
-                          options, how);
+    encode_delta_job<by_width<C>> job{};
+    job.base = detail::by_width_of<C>(base.data());
+    return detail::encode(encode_delta_kernel<by_width<C>, block_threads>, job, codec, values, frame, scratch, written,
+                          stream, options, how);
   }
 }
 
@@ -227,8 +227,8 @@ result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C
     return {status::lossy_delta};
   } else {
     options.checksums = true;
-    return detail::encode_batch(encode_delta_batch_kernel<C, block_threads>, codec, items, sizes, scratch, outcomes,
-                                stream, options, how);
+    return detail::encode_batch(encode_delta_batch_kernel<by_width<C>, block_threads>, codec, items, sizes, scratch,
+                                outcomes, stream, options, how);
   }
 }
 
@@ -256,11 +256,11 @@ result decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> ba
     if (base.is_null()) return {status::invalid_argument};
     if (!tuck::aligned(base.data(), sizeof(value_t<C>))) return {status::misaligned};
     return detail::run_delta_passes(options, [&](auto pass) {
-      decode_delta_job<C, pass> job{};
-      job.base = base.data();
+      decode_delta_job<by_width<C>, pass> job{};
+      job.base = detail::by_width_of<C>(base.data());
       job.base_values = base.size();
-      return detail::decode(decode_delta_kernel<C, pass, block_threads>, job, codec, frame, out, scratch, restored,
-                            stream, how);
+      return detail::decode(decode_delta_kernel<by_width<C>, pass, block_threads>, job, codec, frame, out, scratch,
+                            restored, stream, how);
     });
   }
 }
@@ -286,8 +286,8 @@ result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C
     return {status::lossy_delta};
   } else {
     return detail::run_delta_passes(options, [&](auto pass) {
-      return detail::decode_batch(decode_delta_batch_kernel<C, pass, block_threads>, codec, items, sizes, scratch,
-                                  outcomes, stream, how);
+      return detail::decode_batch(decode_delta_batch_kernel<by_width<C>, pass, block_threads>, codec, items, sizes,
+                                  scratch, outcomes, stream, how);
     });
   }
 }

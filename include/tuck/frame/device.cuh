@@ -69,6 +69,25 @@ result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const
   return from_cuda(cudaLaunchKernelEx(&config, kernel, job));
 }
 
+// The same values, items of a batch or codec, for the codec that does the work on the device: by_width<C>.
+template <codec C> const value_t<by_width<C>>* by_width_of(const value_t<C>* values) noexcept {
+  return reinterpret_cast<const value_t<by_width<C>>*>(values);
+}
+template <codec C> value_t<by_width<C>>* by_width_of(value_t<C>* values) noexcept {
+  return reinterpret_cast<value_t<by_width<C>>*>(values);
+}
+template <class To, class From> span<const To> by_width_of(span<const From> items) noexcept {
+  static_assert(sizeof(To) == sizeof(From), "tuck: spans of any type have the same members");
+  return {reinterpret_cast<const To*>(items.data()), items.size()};
+}
+template <codec C> status by_width_of(const C& codec, by_width<C>& made) noexcept {
+  if constexpr (!std::is_same_v<C, by_width<C>>)
+    return by_width<C>::from_stages(codec.stages(), made);
+  else
+    made = codec;
+  return status::ok;
+}
+
 inline namespace TUCK_ARCH {
 
 // `job` has what only the caller knows: the base of a delta, the target of an appended frame. `counts`: there is no
@@ -89,8 +108,9 @@ result encode(void (*kernel)(Job), Job job, const C& codec, span<const value_t<C
   if (job.header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};
   if (job.at.chunks > max_device_chunks) return {status::size_overflow};
   if (const status s = scratch.check(scratch_head_bytes + 8 * job.at.chunks); s != status::ok) return {s};
-  job.codec = codec_of_values(codec, job.header);
-  job.values = values.data();
+  if (const status s = detail::by_width_of(codec, job.codec); s != status::ok) return {s};
+  job.codec = codec_of_values(job.codec, job.header);
+  job.values = detail::by_width_of<C>(values.data());
   job.metadata = options.metadata_on_device.data();
   job.frame = frame.data();
   job.capacity = frame.size();
@@ -114,11 +134,11 @@ result encode(void (*kernel)(Job), Job job, const C& codec, span<const value_t<C
 template <codec C>
 result append(const C& codec, span<const value_t<C>> values, bytes buffer, append_target target, scratch_span scratch,
               outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
-  encode_job<C> job{};
+  encode_job<by_width<C>> job{};
   job.used = target.used;
   job.offset = target.offset;
-  return detail::encode(encode_kernel<C, block_threads>, job, codec, values, buffer, scratch, written, stream, options,
-                        how);
+  return detail::encode(encode_kernel<by_width<C>, block_threads>, job, codec, values, buffer, scratch, written, stream,
+                        options, how);
 }
 
 // `job` has what only the caller knows: the first value, or the base of a delta.
@@ -130,10 +150,11 @@ result decode(void (*kernel)(Job), Job job, const C& codec, const_bytes frame, s
       !tuck::aligned(restored, alignof(outcome)))
     return {status::misaligned};
   if (const status s = scratch.check(scratch_head_bytes); s != status::ok) return {s};
-  job.codec = codec;
+  if constexpr (std::is_same_v<C, by_width<C>>) job.codec = codec;
+  job.type = dtype_of<value_t<C>>;
   job.frame = frame.data();
   job.frame_capacity = frame.size();
-  job.out = out.data();
+  job.out = detail::by_width_of<C>(out.data());
   job.out_values = out.size();
   job.result = restored;
   job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
@@ -223,8 +244,8 @@ result append(const C& codec, span<const value_t<C>> values, bytes buffer, uint6
 template <codec C>
 result encoded_bytes(const C& codec, span<const value_t<C>> values, scratch_span scratch, outcome* needed,
                      cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
-  return detail::encode(encode_kernel<C, block_threads>, encode_job<C>{}, codec, values, {}, scratch, needed, stream,
-                        options, how, true);
+  return detail::encode(encode_kernel<by_width<C>, block_threads>, encode_job<by_width<C>>{}, codec, values, {},
+                        scratch, needed, stream, options, how, true);
 }
 
 /// Decodes values [first_value, first_value + out.size()) of a frame. Asynchronous on `stream`: one launch.
@@ -241,9 +262,10 @@ result encoded_bytes(const C& codec, span<const value_t<C>> values, scratch_span
 template <codec C>
 result decode(const C& codec, const_bytes frame, span<value_t<C>> out, scratch_span scratch, outcome* restored,
               cudaStream_t stream, uint64_t first_value = 0, const launch_options& how = {}) noexcept {
-  decode_job<C> job{};
+  decode_job<by_width<C>> job{};
   job.first_value = first_value;
-  return detail::decode(decode_kernel<C, block_threads>, job, codec, frame, out, scratch, restored, stream, how);
+  return detail::decode(decode_kernel<by_width<C>, block_threads>, job, codec, frame, out, scratch, restored, stream,
+                        how);
 }
 
 /// Decodes a frame whose codec is known only at run time. Uses the codec of `codecs` that can have written the frame.

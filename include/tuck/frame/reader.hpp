@@ -40,9 +40,10 @@ TUCK_HD constexpr status check_header(const frame_header& h, uint64_t digest) no
 TUCK_HD_CALLS
 template <codec C>
 TUCK_HD constexpr status match_header(const frame_header& h, C& codec, uint64_t first, uint64_t count,
-                                      bool has_base = false, uint64_t base_values = 0) noexcept {
+                                      bool has_base = false, uint64_t base_values = 0,
+                                      dtype wanted = dtype::none) noexcept {
   if (const status s = C::from_stages(h.stages, codec); s != status::ok) return s;
-  if (!holds<value_t<C>>(h.type)) return status::type_mismatch;
+  if (!holds<value_t<C>>(h.type) || (wanted != dtype::none && h.type != wanted)) return status::type_mismatch;
   if (has_base != ((h.flags & flag_delta) != 0)) return has_base ? status::not_a_delta : status::needs_base;
   if (has_base && base_values != h.value_count) return status::wrong_base;
   if (has_base && count != h.value_count) return status::bad_range;

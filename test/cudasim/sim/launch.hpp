@@ -17,13 +17,14 @@ struct placed_config {
   site where;
 };
 
-template <class... Parameters> struct bound_kernel final : kernel_call {
-  template <class... Arguments>
-  explicit bound_kernel(void (*k)(Parameters...), Arguments&&... a)
-      : kernel(k), arguments(std::forward<Arguments>(a)...) {}
-  void run() const override { std::apply(kernel, arguments); }
-  void (*kernel)(Parameters...);
-  std::tuple<std::remove_cvref_t<Parameters>...> arguments;
+// A kernel and its arguments, which are a std::tuple in `arguments`. Of one type for all kernels: there are many.
+struct bound_kernel final : kernel_call {
+  bound_kernel(const void* k, std::size_t bytes, void (*c)(const void*, const void*))
+      : kernel(k), arguments(new std::max_align_t[1 + bytes / sizeof(std::max_align_t)]), call(c) {}
+  void run() const override { call(kernel, arguments.get()); }
+  const void* kernel;
+  std::unique_ptr<std::max_align_t[]> arguments;
+  void (*call)(const void* kernel, const void* arguments);
 };
 
 }  // namespace cudasim::detail
@@ -33,8 +34,14 @@ cudaError_t cudaLaunchKernelEx(cudasim::detail::placed_config config, void (*ker
                                Arguments&&... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments));
   if (!config.config || !kernel) return cudasim::detail::submit_launch({}, nullptr, nullptr, config.where);
-  auto call = std::make_shared<const cudasim::detail::bound_kernel<Parameters...>>(
-      kernel, std::forward<Arguments>(arguments)...);
+  using stored = std::tuple<std::remove_cvref_t<Parameters>...>;
+  static_assert((std::is_trivially_destructible_v<std::remove_cvref_t<Parameters>> && ...));
+  auto call = std::make_shared<cudasim::detail::bound_kernel>(
+      reinterpret_cast<const void*>(kernel), sizeof(stored), [](const void* bound, const void* with) {
+        std::apply(reinterpret_cast<void (*)(Parameters...)>(const_cast<void*>(bound)),
+                   *static_cast<const stored*>(with));
+      });
+  ::new (static_cast<void*>(call->arguments.get())) stored(std::forward<Arguments>(arguments)...);
   return cudasim::detail::submit_launch(*config.config, reinterpret_cast<const void*>(kernel), std::move(call),
                                         config.where);
 }

@@ -25,10 +25,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   // Writes `count` integers. Returns the size in bytes, or `incompressible` if that is more than `limit`. `extra` is a
   // field of the chunk's head; unsigned integers replace it. `memory`: as large as workspace_bytes(count) says.
   static uint32_t encode(const std::byte* integers, uint32_t count, bool differences, uint32_t extra, uint32_t limit,
-                         std::byte* out, workspace memory) noexcept {
-    return vectorized(
-        [=]<class Cpu>(Cpu) { return write<Cpu>(integers, count, differences, extra, limit, out, memory); });
-  }
+                         std::byte* out, workspace memory) noexcept;
   static constexpr uint32_t workspace_bytes(uint32_t count) noexcept {
     const uint32_t groups = layout::count(count) < layout::max_groups ? layout::count(count) : layout::max_groups;
     return workspace::bytes_of<uint32_t>(groups + 1) + workspace::bytes_of<std::byte>(sizeof(summary) * groups) +
@@ -38,9 +35,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   // Reads `count` integers from untrusted bytes. Returns false if they are malformed. Otherwise `end` is the end of the
   // groups, at most encoded.size().
   static bool decode(const_bytes encoded, uint32_t count, uint32_t max_width, std::byte* integers,
-                     uint32_t& end) noexcept {
-    return vectorized([=, &end]<class Cpu>(Cpu) { return read<Cpu>(encoded, count, max_width, integers, end); });
-  }
+                     uint32_t& end) noexcept;
 
  private:
   // The non-zero integers of sparse groups. Whole groups are read and written, hence the extra group.
@@ -364,5 +359,18 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     return at.end <= encoded.size();
   }
 };
+
+template <uint32_t Bytes, bool Unsigned>
+uint32_t host_groups<Bytes, Unsigned>::encode(const std::byte* integers, uint32_t count, bool differences,
+                                              uint32_t extra, uint32_t limit, std::byte* out,
+                                              workspace memory) noexcept {
+  return vectorized(
+      [=]<class Cpu>(Cpu) { return write<Cpu>(integers, count, differences, extra, limit, out, memory); });
+}
+template <uint32_t Bytes, bool Unsigned>
+bool host_groups<Bytes, Unsigned>::decode(const_bytes encoded, uint32_t count, uint32_t max_width, std::byte* integers,
+                                          uint32_t& end) noexcept {
+  return vectorized([=, &end]<class Cpu>(Cpu) { return read<Cpu>(encoded, count, max_width, integers, end); });
+}
 
 }  // namespace tuck::inline TUCK_ABI::detail

@@ -106,7 +106,7 @@ template <class Chain> class host_chain {
  private:
   template <int Index> static constexpr uint32_t bytes_of_stage(uint32_t count) noexcept {
     if constexpr (Index == last && encodes_sides<stage<last>>)
-      return workspace::bytes_of<huffman_format::host_chunk<value<last>>>();
+      return workspace::bytes_of<huffman_format::host_chunk<sizeof(value<last>)>>();
     else if constexpr (codec<stage<Index>>)
       return workspace_bytes_of<stage<Index>>(count);
     else
@@ -236,7 +236,7 @@ template <class Chain> class host_chain {
     section_list sections;
     flow_.list_sections(sections);
     if constexpr (encodes_sides<stage<last>>) {
-      auto& chunk = workspace(memory_).make<huffman_format::host_chunk<value<last>>>(sections);
+      auto& chunk = workspace(memory_).make<huffman_format::host_chunk<sizeof(value<last>)>>(sections);
       return chunk.encode(from, at<last>().how, to, flow_.bytes(0));
     } else {
       const uint32_t raw = sections.size(0);
@@ -256,7 +256,7 @@ template <class Chain> class host_chain {
     section_list sections;
     flow_.list_sections(sections);
     if constexpr (encodes_sides<stage<last>>) {
-      return workspace(memory_).make<huffman_format::host_chunk<value<last>>>(sections).decode(body, to);
+      return workspace(memory_).make<huffman_format::host_chunk<sizeof(value<last>)>>(sections).decode(body, to);
     } else {
       const uint32_t raw = sections.size(0), sides = sections.total() - raw;
       if (body.size() < sides || body.size() - sides > raw) return status::bad_payload;
@@ -481,5 +481,32 @@ template <class... Stages> struct chain {
   stage_row row_;
   bool floats_ = floating_element<value_type>;
 };
+
+namespace detail {
+// The same stages for other values: T reaches the first of Rest.
+template <class...> struct stage_types;
+template <class T, class Done, class... Rest> struct chain_for;
+template <class T, class... Done> struct chain_for<T, stage_types<Done...>> {
+  using type = chain<Done...>;
+};
+template <class S> struct passed_on {
+  using type = void;
+};
+template <splitter S> struct passed_on<S> {
+  using type = typename S::residual_type;
+};
+template <class S>
+  requires requires { typename S::result_type; }
+struct passed_on<S> {
+  using type = typename S::result_type;
+};
+template <class T, class... Done, template <element> class S, element U, class... Rest>
+struct chain_for<T, stage_types<Done...>, S<U>, Rest...>
+    : chain_for<typename passed_on<S<T>>::type, stage_types<Done..., S<T>>, Rest...> {};
+
+template <class... Stages>
+  requires(of_any_type<Stages> && ...)
+struct codec_by_width<chain<Stages...>> : chain_for<untyped<chain<Stages...>::width>, stage_types<>, Stages...> {};
+}  // namespace detail
 
 }  // namespace tuck::inline TUCK_ABI

@@ -21,6 +21,7 @@ namespace tuck::inline TUCK_ABI {
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
 template <element T> struct deflate : plain_codec<deflate<T>, T, codec_id::deflate> {
+  static constexpr bool of_any_type = true;
   static constexpr uint32_t width = sizeof(T);  ///< distance of matches in bytes; the other distance is 1
 
 #if defined(TUCK_HOST)
@@ -43,21 +44,7 @@ namespace deflate_format {
 template <uint32_t Width> class host_encoder {
  public:
   // Encodes a chunk into memory of its size. Returns the size of the encoded chunk, or `incompressible`.
-  uint32_t encode(const_bytes values, std::byte* to) noexcept {
-    values_ = values.data();
-    bytes_ = static_cast<uint32_t>(values.size());
-    find_equal_bytes();
-    find_sub_blocks();
-    find_tokens();
-    if (make_entries() >= 8 * bytes_) return incompressible;
-    chunk_footer footer{write_stream(), 0, tuck::bit_width(*std::max_element(bits_, bits_ + sub_blocks_)), sub_blocks_};
-    for (uint32_t i = 0; i < sub_blocks_; ++i)
-      footer.cell_bits = (std::max)(footer.cell_bits, tuck::bit_width(cells_of(i) - 1));
-    if (footer.begin() + 4 >= bytes_) return incompressible;
-    std::memcpy(to, stream_, footer.stream);
-    write_index(footer, to);
-    return footer.begin() + 4;
-  }
+  uint32_t encode(const_bytes values, std::byte* to) noexcept;
 
  private:
   static constexpr uint32_t max_cells = deflate_format::cells_of(max_chunk_raw_bytes);
@@ -234,34 +221,7 @@ template <uint32_t Width> class host_encoder {
 // Decoder for elements of Width bytes.
 template <uint32_t Width> class host_decoder {
  public:
-  status decode(const_bytes encoded, bytes values) noexcept {
-    if (encoded.size() < 4 || encoded.size() > max_chunk_raw_bytes || values.size() > max_chunk_raw_bytes)
-      return status::bad_payload;
-    const auto size = static_cast<uint32_t>(values.size());
-    const auto footer = chunk_footer::of(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4));
-    if (!footer.fits(static_cast<uint32_t>(encoded.size()), size)) return status::bad_payload;
-    stream_ = encoded.data();
-    last_window_ = static_cast<uint32_t>(encoded.size()) - 8;
-    stream_bits_ = 8 * footer.stream;
-    uint32_t at = 0;
-    if (!read_header(footer, at)) return status::bad_payload;
-    uint32_t first = 0;
-    for (uint32_t i = 0; i < footer.sub_blocks; ++i) {
-      const auto entry = of_index(footer.entry(i));
-      const uint32_t begin = first * cell_bytes;
-      first += footer.cells(entry);
-      if (begin >= size || (i + 1 == footer.sub_blocks) != (first == cells_of(size))) return status::bad_payload;
-      const uint32_t to = at + footer.bits(entry);
-      if (to > stream_bits_ ||
-          !decode_sub_block(at, to, values.data() + begin, values.data() + (std::min)(first * cell_bytes, size)))
-        return status::bad_payload;
-      at = to;
-    }
-    const uint32_t entry = lookup(window(at));
-    if (!is_end(entry) || ceil_div(at + token_bits(entry), 8u) != footer.stream) return status::bad_payload;
-    const uint32_t padding = 8 * footer.begin() - footer.entry(footer.sub_blocks);
-    return (of_index(footer.entry(footer.sub_blocks)) & low_mask(padding)) == 0 ? status::ok : status::bad_payload;
-  }
+  status decode(const_bytes encoded, bytes values) noexcept;
 
  private:
   // Up to the end of the stream, the index is long enough to be read with the next bits.
@@ -342,6 +302,51 @@ template <uint32_t Width> class host_decoder {
   const std::byte* stream_ = nullptr;
   uint32_t stream_bits_ = 0, last_window_ = 0;  // the latter: where the last 8 bytes begin
 };
+
+template <uint32_t Width> uint32_t host_encoder<Width>::encode(const_bytes values, std::byte* to) noexcept {
+  values_ = values.data();
+  bytes_ = static_cast<uint32_t>(values.size());
+  find_equal_bytes();
+  find_sub_blocks();
+  find_tokens();
+  if (make_entries() >= 8 * bytes_) return incompressible;
+  chunk_footer footer{write_stream(), 0, tuck::bit_width(*std::max_element(bits_, bits_ + sub_blocks_)), sub_blocks_};
+  for (uint32_t i = 0; i < sub_blocks_; ++i)
+    footer.cell_bits = (std::max)(footer.cell_bits, tuck::bit_width(cells_of(i) - 1));
+  if (footer.begin() + 4 >= bytes_) return incompressible;
+  std::memcpy(to, stream_, footer.stream);
+  write_index(footer, to);
+  return footer.begin() + 4;
+}
+
+template <uint32_t Width> status host_decoder<Width>::decode(const_bytes encoded, bytes values) noexcept {
+  if (encoded.size() < 4 || encoded.size() > max_chunk_raw_bytes || values.size() > max_chunk_raw_bytes)
+    return status::bad_payload;
+  const auto size = static_cast<uint32_t>(values.size());
+  const auto footer = chunk_footer::of(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4));
+  if (!footer.fits(static_cast<uint32_t>(encoded.size()), size)) return status::bad_payload;
+  stream_ = encoded.data();
+  last_window_ = static_cast<uint32_t>(encoded.size()) - 8;
+  stream_bits_ = 8 * footer.stream;
+  uint32_t at = 0;
+  if (!read_header(footer, at)) return status::bad_payload;
+  uint32_t first = 0;
+  for (uint32_t i = 0; i < footer.sub_blocks; ++i) {
+    const auto entry = of_index(footer.entry(i));
+    const uint32_t begin = first * cell_bytes;
+    first += footer.cells(entry);
+    if (begin >= size || (i + 1 == footer.sub_blocks) != (first == cells_of(size))) return status::bad_payload;
+    const uint32_t to = at + footer.bits(entry);
+    if (to > stream_bits_ ||
+        !decode_sub_block(at, to, values.data() + begin, values.data() + (std::min)(first * cell_bytes, size)))
+      return status::bad_payload;
+    at = to;
+  }
+  const uint32_t entry = lookup(window(at));
+  if (!is_end(entry) || ceil_div(at + token_bits(entry), 8u) != footer.stream) return status::bad_payload;
+  const uint32_t padding = 8 * footer.begin() - footer.entry(footer.sub_blocks);
+  return (of_index(footer.entry(footer.sub_blocks)) & low_mask(padding)) == 0 ? status::ok : status::bad_payload;
+}
 
 }  // namespace deflate_format
 

@@ -78,6 +78,7 @@ TUCK_HD constexpr uint64_t ones(uint32_t c) noexcept {
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
 template <element T> struct gaps : plain_codec<gaps<T>, T, codec_id::gaps> {
+  static constexpr bool of_any_type = true;
 #if defined(TUCK_HOST)
   static constexpr uint32_t workspace_bytes(uint32_t count) noexcept;
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {
@@ -112,9 +113,7 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
   if (values.size() > max_values) return incompressible;
   const auto count = static_cast<uint32_t>(values.size());
   auto* const masks = reinterpret_cast<std::byte*>(memory.take<uint32_t>(mask_words(count) + 1));
-  const uint32_t k = detail::vectorized([&]<class Cpu>(Cpu) {
-    return detail::masks_on<Cpu>::template masks_of<ones::non_zeros, sizeof(T)>(as_bytes(values).data(), count, masks);
-  });
+  const uint32_t k = mask_loops<sizeof(T)>::masks_of(ones::non_zeros, as_bytes(values).data(), count, masks);
   if (k > count / 4) return incompressible;
   const uint32_t r = rice::remainder_bits(k, count);
 

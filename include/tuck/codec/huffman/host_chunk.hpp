@@ -12,9 +12,9 @@ namespace tuck::inline TUCK_ABI::huffman_format {
 
 inline constexpr uint32_t max_row_bytes = max_chunk_raw_bytes + 4096 + 16;  // values, side streams and padding
 
-template <element T> class host_chunk {
-  static constexpr uint32_t width = sizeof(T), max_values = max_row_bytes / width;
-  using value = bits_t<T>;
+template <uint32_t Width> class host_chunk {
+  static constexpr uint32_t width = Width, max_values = max_row_bytes / width;
+  using value = bits_t<untyped<Width>>;
   using word = std::conditional_t<width == 8, uint64_t, uint32_t>;
   using lanes = lanes_of<value, width>;
 
@@ -23,23 +23,15 @@ template <element T> class host_chunk {
       : sections_(sections), shape_{width, sections.size(0) / width, padded_sides(sections)} {}
 
   // Returns the size of the encoded row in bytes. Writes it if it is not larger than `limit`.
-  uint32_t encode(const std::byte* row, mapping how, std::byte* to, uint32_t limit) noexcept {
-    measure_values(row, how);
-    measure_sides(row);
-    const uint32_t bytes = 4 * measure();
-    if (bytes <= limit) write(row, to);
-    return bytes;
-  }
+  uint32_t encode(const std::byte* row, mapping how, std::byte* to, uint32_t limit) noexcept;
 
-  status decode(const_bytes encoded, std::byte* row) noexcept {
-    return read(encoded, row) && restore_sides(row) ? status::ok : status::bad_payload;
-  }
+  status decode(const_bytes encoded, std::byte* row) noexcept;
 
  private:
   static constexpr uint32_t flags_part = 0, marks_part = 1;
   // For the bits of streams, while the string of side streams is not needed.
   std::byte* scratch() noexcept { return reinterpret_cast<std::byte*>(mask_); }
-  span<uint8_t> mark_bytes() noexcept { return {reinterpret_cast<uint8_t*>(mask_), shape_.sides}; }
+  std::byte* mark_bytes() noexcept { return scratch(); }
   uint8_t* part(uint32_t p) noexcept { return p == flags_part ? flags_ : marks_; }
   uint32_t part_bytes(uint32_t p) const noexcept { return p == flags_part ? shape_.flag_bytes() : shape_.marks(); }
   bool codes_part(uint32_t p) const noexcept { return p == flags_part ? shape_.codes_flags() : shape_.codes_marks(); }
@@ -112,8 +104,9 @@ template <element T> class host_chunk {
     visit_sides([&](uint32_t begin, std::byte* side, uint32_t size) { std::memcpy(side, row - begin, size); });
     const uint32_t rule = find_rule(mask_, words);
     to_marks(mask_, words, rule);
-    shape_.head[1] = rule << 15 | masks_of<uint8_t>(mark_bytes(), ones::non_zeros, as_bytes(flags_));
-    pack<uint8_t>(mark_bytes(), as_bytes(flags_), as_bytes(marks_), as_bytes(std::end(marks_)));
+    shape_.head[1] =
+        rule << 15 | mask_loops<1>::masks_of(ones::non_zeros, mark_bytes(), shape_.sides, as_bytes(flags_));
+    mask_loops<1>::pack(mark_bytes(), shape_.sides, as_bytes(flags_), as_bytes(marks_), as_bytes(std::end(marks_)));
     std::memset(marks_ + shape_.marks(), 0, 4);
     std::memset(flags_ + shape_.flag_bytes(), 0, 4);
     for (const uint32_t p : {flags_part, marks_part}) {
@@ -128,7 +121,8 @@ template <element T> class host_chunk {
   }
   bool restore_sides(std::byte* row) noexcept {
     if (!has_ones(flags_, shape_.sides, shape_.marks())) return false;
-    spread<ones::non_zeros>(as_bytes(flags_), as_bytes(marks_), as_bytes(marks_ + shape_.marks()), mark_bytes());
+    mask_loops<1>::spread(ones::non_zeros, as_bytes(flags_), as_bytes(marks_), as_bytes(marks_ + shape_.marks()),
+                          mark_bytes(), shape_.sides);
     from_marks(mask_, shape_.sides / 4, shape_.rule());
     visit_sides([&](uint32_t begin, const std::byte* side, uint32_t size) { std::memcpy(row - begin, side, size); });
     return true;
@@ -374,5 +368,18 @@ template <element T> class host_chunk {
   uint8_t flags_[max_row_bytes / 8 + 8], marks_[max_row_bytes + 4];
   value numbers_[max_values + 8];
 };
+
+template <uint32_t Width>
+uint32_t host_chunk<Width>::encode(const std::byte* row, mapping how, std::byte* to, uint32_t limit) noexcept {
+  measure_values(row, how);
+  measure_sides(row);
+  const uint32_t bytes = 4 * measure();
+  if (bytes <= limit) write(row, to);
+  return bytes;
+}
+
+template <uint32_t Width> status host_chunk<Width>::decode(const_bytes encoded, std::byte* row) noexcept {
+  return read(encoded, row) && restore_sides(row) ? status::ok : status::bad_payload;
+}
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

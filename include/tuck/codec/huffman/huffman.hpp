@@ -19,6 +19,7 @@ namespace tuck::inline TUCK_ABI {
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
 template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffman> {
+  static constexpr bool of_any_type = true;
   static constexpr uint32_t width = sizeof(T);  ///< bytes of a value
 
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
@@ -26,7 +27,7 @@ template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffm
   }
 #if defined(TUCK_HOST)
   static constexpr uint32_t workspace_bytes(uint32_t) noexcept {
-    return workspace::bytes_of<huffman_format::host_chunk<T>>();
+    return workspace::bytes_of<huffman_format::host_chunk<width>>();
   }
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {
     return detail::with_workspace(workspace_bytes(0), incompressible,
@@ -36,7 +37,7 @@ template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffm
     if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
     const auto limit = static_cast<uint32_t>(values.size_bytes()) - 1;
     const section_list sections = only(values);
-    auto& chunk = memory.make<huffman_format::host_chunk<T>>(sections);
+    auto& chunk = memory.make<huffman_format::host_chunk<width>>(sections);
     const uint32_t used = chunk.encode(as_bytes(values).data(), how, out.data(), limit);
     return used <= limit ? used : incompressible;
   }
@@ -48,7 +49,7 @@ template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffm
     if (restored.size_bytes() > max_chunk_raw_bytes || encoded.size() >= restored.size_bytes())
       return status::bad_payload;
     const section_list sections = only(restored);
-    return memory.make<huffman_format::host_chunk<T>>(sections).decode(encoded, as_writable_bytes(restored).data());
+    return memory.make<huffman_format::host_chunk<width>>(sections).decode(encoded, as_writable_bytes(restored).data());
   }
 #endif
 

@@ -33,23 +33,18 @@ namespace tuck::inline TUCK_ABI {
 /// In chains the side stream is everything before the values, and the residual values are those at the ones.
 /// concept.hpp documents the members that are not described here.
 template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec<rle_codec<T, Id, Kinds>, T, Id> {
+  static constexpr bool of_any_type = true;
   using residual_type = T;
 
   static constexpr uint32_t kinds = Kinds;  ///< number of mask kinds: 1 or 2
   static constexpr uint32_t group = 64;     ///< values per 8 mask bytes
 
 #if defined(TUCK_HOST)
-  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {
-    return detail::on_cpu([=]<class Cpu>(Cpu) { return on<Cpu>::encode(values, out.data()); });
-  }
-  status decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
-    return detail::on_cpu([=]<class Cpu>(Cpu) { return on<Cpu>::decode(encoded, restored); });
-  }
+  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
+  status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
   static uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept {
-    return detail::on_cpu([=]<class Cpu>(Cpu) {
-      counts of_mask;
-      return on<Cpu>::read_counts(encoded, count, of_mask) ? of_mask.values_begin(count) : 0;
-    });
+    counts of_mask;
+    return read_counts(encoded, count, of_mask) ? of_mask.values_begin(count) : 0;
   }
 #endif
 
@@ -86,96 +81,100 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec
     std::byte l0[8 * most_groups], l1[most_groups + 4], l2[(most_groups + 31) / 32 * 4];
   };
 
-  template <class Cpu> struct on {
-    using loops = detail::masks_on<Cpu>;
+  using loops = mask_loops<sizeof(T)>;
+  using byte_loops = mask_loops<1>;
 
-    [[gnu::__always_inline__]] static uint32_t encode(span<const T> values, std::byte* out) noexcept {
-      const auto count = static_cast<uint32_t>(values.size());
-      const uint32_t all_groups = groups(count);
-      if (all_groups > most_groups) return incompressible;
-      const std::byte* const from = as_bytes(values).data();
-      levels masks;
-      counts of_mask;
-      uint32_t kind = 0;
-      of_mask.ones = loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks.l0);
-      if constexpr (Kinds == 2) {
-        std::byte changes[8 * most_groups];
-        const uint32_t of_changes = loops::template masks_of<ones::changes, sizeof(T)>(from, count, changes);
-        if (of_changes < of_mask.ones) {
-          kind = 1;
-          of_mask.ones = of_changes;
-          std::memcpy(masks.l0, changes, 4 * mask_words(count));
-        }
-      }
-      std::memset(masks.l0 + 4 * mask_words(count), 0, 8 * all_groups - 4 * mask_words(count));
-      of_mask.bytes = loops::template masks_of<ones::non_zeros, 1>(masks.l0, 8 * all_groups, masks.l1);
-      of_mask.groups = loops::template masks_of<ones::non_zeros, 1>(masks.l1, all_groups, masks.l2);
-      if (of_mask.size(count) >= values.size_bytes()) return incompressible;
-
-      // `pack` may write past the end of a level; the next level overwrites that.
-      const std::byte* const end = out + values.size_bytes();
-      store_unaligned(out, kind);
-      std::memcpy(out + 4, masks.l2, l1_begin(count) - 4);
-      loops::template pack<1>(masks.l1, all_groups, masks.l2, out + l1_begin(count), end);
-      loops::template pack<1>(masks.l0, 8 * all_groups, masks.l1, out + of_mask.l0_begin(count), end);
-      const uint32_t begin = of_mask.values_begin(count);
-      std::memset(out + of_mask.l0_end(count), 0, begin - of_mask.l0_end(count));
-      loops::template pack<sizeof(T)>(from, count, masks.l0, out + begin, end);
-      return static_cast<uint32_t>(of_mask.size(count));
-    }
-
-    [[gnu::__always_inline__]] static status decode(const_bytes encoded, span<T> restored) noexcept {
-      const auto count = static_cast<uint32_t>(restored.size());
-      if (encoded.size() >= restored.size_bytes() || groups(count) > most_groups) return status::bad_payload;
-      counts of_mask;
-      if (!read_counts(encoded, count, of_mask) || of_mask.size(count) != encoded.size()) return status::bad_payload;
-      const auto kind = load_unaligned<uint32_t>(encoded.data());  // includes the three zeros
-      if (kind >= Kinds) return status::bad_payload;
-      for (uint32_t i = of_mask.l0_end(count); i < of_mask.values_begin(count); ++i)
-        if (encoded[i] != std::byte{}) return status::bad_payload;
-      levels masks;
-      if (!read_levels(encoded.data(), of_mask, count, masks)) return status::bad_payload;
-      const std::byte* const packed = encoded.data() + of_mask.values_begin(count);
-      const std::byte* const end = encoded.data() + encoded.size();
-      std::byte* const to = as_writable_bytes(restored).data();
-      if (Kinds == 1 || kind == 0)
-        loops::template spread<ones::non_zeros, sizeof(T)>(masks.l0, packed, end, to, count);
-      else
-        loops::template spread<ones::changes, sizeof(T)>(masks.l0, packed, end, to, count);
-      return status::ok;
-    }
-
-    // Counts the mask of `encoded`. Returns false if `encoded` is too short for the bytes before the values.
-    [[gnu::__always_inline__]] static bool read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept {
-      const std::byte* const from = encoded.data();
-      const uint32_t l1 = l1_begin(count);
-      if (encoded.size() < l1) return false;
-      of_mask.groups = loops::count_ones(from + 4, l1 - 4);
-      if (encoded.size() < of_mask.l0_begin(count)) return false;
-      of_mask.bytes = loops::count_ones(from + l1, of_mask.groups);
-      if (encoded.size() < of_mask.values_begin(count)) return false;
-      of_mask.ones = loops::count_ones(from + of_mask.l0_begin(count), of_mask.bytes);
-      return true;
-    }
-
-    // Restores the mask. Returns false if a level is not what encode writes, or has bits past its end.
-    [[gnu::__always_inline__]] static bool read_levels(const std::byte* encoded, const counts& of_mask, uint32_t count,
-                                                       levels& masks) noexcept {
-      const uint32_t all_groups = groups(count), tail = count % group;
-      const std::byte *const l1 = encoded + l1_begin(count), *const l0 = encoded + of_mask.l0_begin(count);
-      std::memset(masks.l1 + all_groups, 0, 4);
-      loops::template spread<ones::non_zeros, 1>(encoded + 4, l1, l0, masks.l1, all_groups);
-      loops::template spread<ones::non_zeros, 1>(masks.l1, l0, l0 + of_mask.bytes, masks.l0, 8 * all_groups);
-      // Every stored byte must be non-zero and inside its level. Then each level has as many non-zero bytes as the
-      // level above has ones.
-      std::byte above[most_groups + 4];
-      if (loops::template masks_of<ones::non_zeros, 1>(masks.l1, all_groups, above) != of_mask.groups) return false;
-      if (loops::template masks_of<ones::non_zeros, 1>(masks.l0, 8 * all_groups, above) != of_mask.bytes) return false;
-      return tail == 0 || load_unaligned<uint64_t>(masks.l0 + 8 * all_groups - 8) >> tail == 0;
-    }
-  };
+  static bool read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept;
+  static bool read_levels(const std::byte* encoded, const counts& of_mask, uint32_t count, levels& masks) noexcept;
 #endif
 };
+
+#if defined(TUCK_HOST)
+template <element T, codec_id Id, uint32_t Kinds>
+uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, bytes out) const noexcept {
+  const auto count = static_cast<uint32_t>(values.size());
+  const uint32_t all_groups = groups(count);
+  if (all_groups > most_groups) return incompressible;
+  const std::byte* const from = as_bytes(values).data();
+  levels masks;
+  counts of_mask;
+  uint32_t kind = 0;
+  of_mask.ones = loops::masks_of(ones::non_zeros, from, count, masks.l0);
+  if constexpr (Kinds == 2) {
+    std::byte changes[8 * most_groups];
+    const uint32_t of_changes = loops::masks_of(ones::changes, from, count, changes);
+    if (of_changes < of_mask.ones) {
+      kind = 1;
+      of_mask.ones = of_changes;
+      std::memcpy(masks.l0, changes, 4 * mask_words(count));
+    }
+  }
+  std::memset(masks.l0 + 4 * mask_words(count), 0, 8 * all_groups - 4 * mask_words(count));
+  of_mask.bytes = byte_loops::masks_of(ones::non_zeros, masks.l0, 8 * all_groups, masks.l1);
+  of_mask.groups = byte_loops::masks_of(ones::non_zeros, masks.l1, all_groups, masks.l2);
+  if (of_mask.size(count) >= values.size_bytes()) return incompressible;
+
+  // `pack` may write past the end of a level; the next level overwrites that.
+  std::byte* const to = out.data();
+  const std::byte* const end = to + values.size_bytes();
+  store_unaligned(to, kind);
+  std::memcpy(to + 4, masks.l2, l1_begin(count) - 4);
+  byte_loops::pack(masks.l1, all_groups, masks.l2, to + l1_begin(count), end);
+  byte_loops::pack(masks.l0, 8 * all_groups, masks.l1, to + of_mask.l0_begin(count), end);
+  const uint32_t begin = of_mask.values_begin(count);
+  std::memset(to + of_mask.l0_end(count), 0, begin - of_mask.l0_end(count));
+  loops::pack(from, count, masks.l0, to + begin, end);
+  return static_cast<uint32_t>(of_mask.size(count));
+}
+
+template <element T, codec_id Id, uint32_t Kinds>
+status rle_codec<T, Id, Kinds>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+  const auto count = static_cast<uint32_t>(restored.size());
+  if (encoded.size() >= restored.size_bytes() || groups(count) > most_groups) return status::bad_payload;
+  counts of_mask;
+  if (!read_counts(encoded, count, of_mask) || of_mask.size(count) != encoded.size()) return status::bad_payload;
+  const auto kind = load_unaligned<uint32_t>(encoded.data());  // includes the three zeros
+  if (kind >= Kinds) return status::bad_payload;
+  for (uint32_t i = of_mask.l0_end(count); i < of_mask.values_begin(count); ++i)
+    if (encoded[i] != std::byte{}) return status::bad_payload;
+  levels masks;
+  if (!read_levels(encoded.data(), of_mask, count, masks)) return status::bad_payload;
+  loops::spread(kind == 0 ? ones::non_zeros : ones::changes, masks.l0, encoded.data() + of_mask.values_begin(count),
+                encoded.data() + encoded.size(), as_writable_bytes(restored).data(), count);
+  return status::ok;
+}
+
+// Counts the mask of `encoded`. Returns false if `encoded` is too short for the bytes before the values.
+template <element T, codec_id Id, uint32_t Kinds>
+bool rle_codec<T, Id, Kinds>::read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept {
+  const std::byte* const from = encoded.data();
+  const uint32_t l1 = l1_begin(count);
+  if (encoded.size() < l1) return false;
+  of_mask.groups = count_ones(from + 4, l1 - 4);
+  if (encoded.size() < of_mask.l0_begin(count)) return false;
+  of_mask.bytes = count_ones(from + l1, of_mask.groups);
+  if (encoded.size() < of_mask.values_begin(count)) return false;
+  of_mask.ones = count_ones(from + of_mask.l0_begin(count), of_mask.bytes);
+  return true;
+}
+
+// Restores the mask. Returns false if a level is not what encode writes, or has bits past its end.
+template <element T, codec_id Id, uint32_t Kinds>
+bool rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, const counts& of_mask, uint32_t count,
+                                          levels& masks) noexcept {
+  const uint32_t all_groups = groups(count), tail = count % group;
+  const std::byte *const l1 = encoded + l1_begin(count), *const l0 = encoded + of_mask.l0_begin(count);
+  std::memset(masks.l1 + all_groups, 0, 4);
+  byte_loops::spread(ones::non_zeros, encoded + 4, l1, l0, masks.l1, all_groups);
+  byte_loops::spread(ones::non_zeros, masks.l1, l0, l0 + of_mask.bytes, masks.l0, 8 * all_groups);
+  // Every stored byte must be non-zero and inside its level. Then each level has as many non-zero bytes as the level
+  // above has ones.
+  std::byte above[most_groups + 4];
+  if (byte_loops::masks_of(ones::non_zeros, masks.l1, all_groups, above) != of_mask.groups) return false;
+  if (byte_loops::masks_of(ones::non_zeros, masks.l0, 8 * all_groups, above) != of_mask.bytes) return false;
+  return tail == 0 || load_unaligned<uint64_t>(masks.l0 + 8 * all_groups - 8) >> tail == 0;
+}
+#endif
 
 /// Codec for runs of any value: takes the mask kind with fewer ones in each chunk.
 /// @tparam T element type

@@ -37,32 +37,12 @@ struct steps : plain_codec<steps<T>, T, codec_id::steps> {
     return detail::with_workspace(workspace_bytes(0), incompressible,
                                   [&](workspace memory) { return encode_chunk(changes, base, out, memory); });
   }
-  uint32_t encode_chunk(span<const T> changes, span<const T> base, bytes out, workspace memory) const noexcept {
-    if (changes.size() > max_values) return incompressible;
-    auto& parts = memory.make<typename encoder::memory>();
-    return detail::vectorized([&]<class Cpu>(Cpu cpu) {
-      encoder chunk(parts);
-      const uint64_t size = chunk.measure(cpu, changes, base);
-      if (size >= changes.size_bytes()) return incompressible;
-      chunk.write(out.data());
-      return static_cast<uint32_t>(size);
-    });
-  }
+  uint32_t encode_chunk(span<const T> changes, span<const T> base, bytes out, workspace memory) const noexcept;
   status decode_chunk(const_bytes encoded, span<const T> base, span<T> changes) const noexcept {
     return detail::with_workspace(workspace_bytes(0), status::out_of_memory,
                                   [&](workspace memory) { return decode_chunk(encoded, base, changes, memory); });
   }
-  status decode_chunk(const_bytes encoded, span<const T> base, span<T> changes, workspace memory) const noexcept {
-    if (encoded.empty() || encoded.size() >= changes.size_bytes() || changes.size() > max_values)
-      return status::bad_payload;
-    auto& parts = memory.make<typename decoder::memory>();
-    return detail::vectorized([&] {
-      decoder chunk(parts, encoded, base, static_cast<uint32_t>(changes.size()));
-      if (!chunk.read_header() || !chunk.read_steps()) return status::bad_payload;
-      chunk.write(changes);
-      return status::ok;
-    });
-  }
+  status decode_chunk(const_bytes encoded, span<const T> base, span<T> changes, workspace memory) const noexcept;
 
  private:
   static constexpr uint32_t max_values = max_chunk_values({{steps::description()}}, sizeof(T));
@@ -70,6 +50,37 @@ struct steps : plain_codec<steps<T>, T, codec_id::steps> {
   using decoder = steps_format::host_decoder<T, max_values>;
 #endif
 };
+
+#if defined(TUCK_HOST)
+template <floating_element T>
+  requires(sizeof(T) <= 4)
+uint32_t steps<T>::encode_chunk(span<const T> changes, span<const T> base, bytes out, workspace memory) const noexcept {
+  if (changes.size() > max_values) return incompressible;
+  auto& parts = memory.make<typename encoder::memory>();
+  return detail::vectorized([&]<class Cpu>(Cpu cpu) {
+    encoder chunk(parts);
+    const uint64_t size = chunk.measure(cpu, changes, base);
+    if (size >= changes.size_bytes()) return incompressible;
+    chunk.write(out.data());
+    return static_cast<uint32_t>(size);
+  });
+}
+
+template <floating_element T>
+  requires(sizeof(T) <= 4)
+status steps<T>::decode_chunk(const_bytes encoded, span<const T> base, span<T> changes,
+                              workspace memory) const noexcept {
+  if (encoded.empty() || encoded.size() >= changes.size_bytes() || changes.size() > max_values)
+    return status::bad_payload;
+  auto& parts = memory.make<typename decoder::memory>();
+  return detail::vectorized([&] {
+    decoder chunk(parts, encoded, base, static_cast<uint32_t>(changes.size()));
+    if (!chunk.read_header() || !chunk.read_steps()) return status::bad_payload;
+    chunk.write(changes);
+    return status::ok;
+  });
+}
+#endif
 
 static_assert(codec<steps<float>>);
 

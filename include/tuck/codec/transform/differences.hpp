@@ -71,6 +71,8 @@ template <element T> struct differences {
   using value_type = T;
   using result_type = bits_t<T>;
 
+  static constexpr bool of_any_type = true;
+
   static constexpr uint32_t of_neighbours = 0;  ///< form: zigzag codes of the differences
   static constexpr uint32_t zigzags = 1;        ///< form: zigzag codes of the values
   static constexpr uint32_t as_they_are = 2;    ///< form: the values

@@ -29,6 +29,8 @@ template <element T> class rows {
   using value_type = T;
   using result_type = T;
 
+  static constexpr bool of_any_type = true;
+
   static constexpr uint32_t exclusive_or = 0;  ///< form: the XOR with the value one row above
   static constexpr uint32_t as_they_are = 1;   ///< form: the values
   static constexpr uint32_t forms = 2;         ///< number of forms

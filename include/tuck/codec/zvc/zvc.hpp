@@ -23,6 +23,7 @@ namespace tuck::inline TUCK_ABI {
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
 template <element T> struct zvc : plain_codec<zvc<T>, T, codec_id::zvc> {
+  static constexpr bool of_any_type = true;
   using residual_type = T;
 
   /// Returns the size of the masks of `count` values in bytes.
@@ -44,36 +45,24 @@ template <element T> uint32_t zvc<T>::encode_chunk(span<const T> values, bytes o
   const auto count = static_cast<uint32_t>(values.size());
   const uint32_t side = mask_bytes(count), raw = this->max_chunk_bytes(count);
   if (side >= raw) return incompressible;
-  return detail::on_cpu([=]<class Cpu>(Cpu) {
-    using loops = detail::masks_on<Cpu>;
-    const std::byte* const from = as_bytes(values).data();
-    std::byte *const masks = out.data(), *const packed = masks + side, *to = packed;
-    const uint32_t words = loops::template pack_first<sizeof(T)>(from, count, masks, to, masks + raw),
-                   first = words * mask_window;
-    const std::byte* const rest = from + first * sizeof(T);
-    const uint32_t residuals =
-        loops::template masks_of<ones::non_zeros, sizeof(T)>(rest, count - first, masks + 4 * words);
-    const uint64_t size = static_cast<uint64_t>(to - masks) + uint64_t{residuals} * sizeof(T);
-    if (size >= raw) return incompressible;
-    loops::template pack<sizeof(T)>(rest, count - first, masks + 4 * words, to, masks + raw);
-    return static_cast<uint32_t>(size);
-  });
+  std::byte* const masks = out.data();
+  const std::byte* const end =
+      mask_loops<sizeof(T)>::mask_and_pack(as_bytes(values).data(), count, masks, masks + side, masks + raw);
+  return end == nullptr || end == masks + raw ? incompressible : static_cast<uint32_t>(end - masks);
 }
 
 template <element T> status zvc<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
-  return detail::on_cpu([=]<class Cpu>(Cpu) {
-    using loops = detail::masks_on<Cpu>;
-    const auto count = static_cast<uint32_t>(restored.size());
-    const std::byte *const masks = encoded.data(), *const packed = masks + mask_bytes(count);
-    if (encoded.size() < mask_bytes(count) || encoded.size() >= restored.size_bytes()) return status::bad_payload;
-    const uint32_t tail = count % mask_window;
-    if (tail != 0 && (loops::mask_at(masks, count / mask_window) & ~low_mask(tail)) != 0) return status::bad_payload;
-    const uint64_t residuals = loops::count_ones(masks, mask_bytes(count));
-    if (encoded.size() != mask_bytes(count) + residuals * sizeof(T)) return status::bad_payload;
-    loops::template spread<ones::non_zeros, sizeof(T)>(masks, packed, packed + residuals * sizeof(T),
-                                                       as_writable_bytes(restored).data(), count);
-    return status::ok;
-  });
+  const auto count = static_cast<uint32_t>(restored.size());
+  const std::byte *const masks = encoded.data(), *const packed = masks + mask_bytes(count);
+  if (encoded.size() < mask_bytes(count) || encoded.size() >= restored.size_bytes()) return status::bad_payload;
+  const uint32_t tail = count % mask_window;
+  if (tail != 0 && (load_unaligned<uint32_t>(masks + count / mask_window * 4) & ~low_mask(tail)) != 0)
+    return status::bad_payload;
+  const uint64_t residuals = count_ones(masks, mask_bytes(count));
+  if (encoded.size() != mask_bytes(count) + residuals * sizeof(T)) return status::bad_payload;
+  mask_loops<sizeof(T)>::spread(ones::non_zeros, masks, packed, packed + residuals * sizeof(T),
+                                as_writable_bytes(restored).data(), count);
+  return status::ok;
 }
 
 #endif

@@ -1,0 +1,2 @@
+#define TUCK_COMPILE
+#include <tuck/compiled.hpp>
