@@ -140,7 +140,7 @@ measurement measure(const char* name, tuck::dtype type, tuck::const_bytes values
   frame.resize(encoded.bytes);
   m.frame_bytes = encoded.bytes;
 
-  m.decode_seconds = best_seconds([&] { decoded = codec->decode(frame, restored, one_thread); });
+  m.decode_seconds = best_seconds([&] { decoded = codec->decode(frame, restored, 0, one_thread); });
   if (!decoded) throw std::runtime_error(message(decoded.code));
   m.error_of_bound = error_of_bound(values, restored, frame);
   measure_device(*tuck::tools::choose_device_codec(choice, type), values, count, frame, restored, m);

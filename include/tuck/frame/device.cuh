@@ -49,11 +49,10 @@ uint64_t scratch_bytes(const any_codec<codec_list<Cs...>>& codec, uint64_t count
 
 namespace detail {
 
-// Launches `useful_blocks` blocks, at most as many as fit on the device, and at most how.max_blocks (0: no limit). If
-// `possible_blocks` are more, launches these instead, up to two on each multiprocessor.
-template <class Job>
-result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const launch_options& how,
-              cudaStream_t stream, uint64_t possible_blocks = 0) noexcept {
+// Sets the grid of a kernel, whose address this is: `useful_blocks` blocks, at most as many as fit on the device, and at
+// most how.max_blocks (0: no limit). If `possible_blocks` are more, these instead, up to two on each multiprocessor.
+inline result configure(cudaLaunchConfig_t& config, const void* kernel, uint64_t useful_blocks,
+                        const launch_options& how, cudaStream_t stream, uint64_t possible_blocks) noexcept {
   int device = 0, processors = 0, resident = 0;
   cudaError_t e = cudaGetDevice(&device);
   if (e == cudaSuccess) e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
@@ -62,11 +61,18 @@ result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const
   useful_blocks = (std::max)(useful_blocks, (std::min)(possible_blocks, 2 * static_cast<uint64_t>(processors)));
   uint64_t blocks = std::max<uint64_t>(static_cast<uint64_t>(processors) * static_cast<uint64_t>(resident), 1);
   if (how.max_blocks != 0) blocks = std::min<uint64_t>(blocks, how.max_blocks);
-  cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(std::clamp<uint64_t>(useful_blocks, 1, blocks)));
   config.blockDim = dim3(block_threads);
   config.stream = stream;
-  return from_cuda(cudaLaunchKernelEx(&config, kernel, job));
+  return {};
+}
+template <class Job>
+result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const launch_options& how,
+              cudaStream_t stream, uint64_t possible_blocks = 0) noexcept {
+  cudaLaunchConfig_t config{};
+  const result r =
+      configure(config, reinterpret_cast<const void*>(kernel), useful_blocks, how, stream, possible_blocks);
+  return r ? from_cuda(cudaLaunchKernelEx(&config, kernel, job)) : r;
 }
 
 // The same values, items of a batch or codec, for the codec that does the work on the device: by_width<C>.

@@ -206,26 +206,20 @@ struct delta_options {
 };
 
 #if defined(TUCK_HOST)
-/// Makes a header of a frame with `count` values, to compute sizes. frame_bytes and the digests stay 0. An adaptive
-/// codec may still lack its parameters.
-/// @return unsupported_type if options.type does not fit the elements, or is missing for untyped ones;
-///         invalid_argument for an option that no frame can have, wrong_metadata if both kinds of metadata are given,
-///         size_overflow if the worst case does not fit the fields of the directory
-template <codec C>
-constexpr status plan_header(const C& codec, uint64_t count, const frame_options& options, frame_header& h) noexcept {
-  constexpr uint32_t value_bytes = sizeof(value_t<C>);
-  static_assert(adaptive_codec<C> || !detail::half_adaptive<C>,
-                "tuck: this codec has some of what an adaptive codec has, but not all; see tuck/codec/concept.hpp");
+namespace detail {
+// plan_header for a codec with these stages. `natural`: the type of its values; none: any of `value_bytes` bytes.
+constexpr status plan_header(const stage_list& stages, dtype natural, uint32_t value_bytes, uint32_t chunk_bytes,
+                             uint64_t count, const frame_options& options, frame_header& h) noexcept {
   const frame_header fresh;
   h = fresh;
-  h.type = options.type != dtype::none ? options.type : dtype_of<value_t<C>>;
-  if (!holds<value_t<C>>(h.type)) return status::unsupported_type;
+  h.type = options.type != dtype::none ? options.type : natural;
+  if (natural == dtype::none ? size_of(h.type) != value_bytes : h.type != natural) return status::unsupported_type;
   h.flags = options.checksums ? flag_checksums : 0;
-  h.chunk_values = options.chunk_values != 0 ? options.chunk_values : C::chunk_bytes / value_bytes;
+  h.chunk_values = options.chunk_values != 0 ? options.chunk_values : chunk_bytes / value_bytes;
   h.value_count = count;
   if (!options.metadata.empty() && !options.metadata_on_device.empty()) return status::wrong_metadata;
   h.metadata_bytes = options.metadata.size() + options.metadata_on_device.size();
-  h.stages = codec.stages();
+  h.stages = stages;
   if ((options.alignment & (options.alignment - 1)) != 0 || options.alignment < 1u << min_alignment_log2 ||
       options.alignment > 1u << max_alignment_log2)
     return status::invalid_argument;
@@ -235,6 +229,21 @@ constexpr status plan_header(const C& codec, uint64_t count, const frame_options
     return status::invalid_argument;
   if (worst_case_bytes(h) > directory_entry::max_start << h.alignment_log2) return status::size_overflow;
   return status::ok;
+}
+}  // namespace detail
+
+/// Makes a header of a frame with `count` values, to compute sizes. frame_bytes and the digests stay 0. An adaptive
+/// codec may still lack its parameters.
+/// @return unsupported_type if options.type does not fit the elements, or is missing for untyped ones;
+///         invalid_argument for an option that no frame can have, wrong_metadata if both kinds of metadata are given,
+///         size_overflow if the worst case does not fit the fields of the directory
+template <codec C>
+constexpr status plan_header(const C& codec, uint64_t count, const frame_options& options, frame_header& h) noexcept {
+  static_assert(adaptive_codec<C> || !detail::half_adaptive<C>,
+                "tuck: this codec has some of what an adaptive codec has, but not all; see tuck/codec/concept.hpp");
+  using T = value_t<C>;
+  return detail::plan_header(codec.stages(), is_untyped<T> ? dtype::none : dtype_of<T>, sizeof(T), C::chunk_bytes,
+                             count, options, h);
 }
 
 /// Makes a header to encode with. First checks the parameters of an adaptive codec, then does the same as plan_header.
