@@ -19,10 +19,18 @@
 
 namespace tuck::inline TUCK_ABI {
 
-TUCK_TEMPLATE struct mask_loops<1>;
-TUCK_TEMPLATE struct mask_loops<2>;
-TUCK_TEMPLATE struct mask_loops<4>;
-TUCK_TEMPLATE struct mask_loops<8>;
+TUCK_TEMPLATE struct mask_loops<ones::non_zeros, 1>;
+TUCK_TEMPLATE struct mask_loops<ones::non_zeros, 2>;
+TUCK_TEMPLATE struct mask_loops<ones::non_zeros, 4>;
+TUCK_TEMPLATE struct mask_loops<ones::non_zeros, 8>;
+TUCK_TEMPLATE struct mask_loops<ones::changes, 1>;
+TUCK_TEMPLATE struct mask_loops<ones::changes, 2>;
+TUCK_TEMPLATE struct mask_loops<ones::changes, 4>;
+TUCK_TEMPLATE struct mask_loops<ones::changes, 8>;
+TUCK_TEMPLATE struct value_loops<1>;
+TUCK_TEMPLATE struct value_loops<2>;
+TUCK_TEMPLATE struct value_loops<4>;
+TUCK_TEMPLATE struct value_loops<8>;
 
 namespace detail {
 TUCK_TEMPLATE class host_groups<1>;

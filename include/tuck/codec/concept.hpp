@@ -17,7 +17,7 @@
 //   adaptive codec (C, stage_type)           check, needs_range, device_parameter, prepare
 //   codec that depends on the type (C, stage_type)   of_type
 //   codec with a workspace (C)   workspace_bytes
-//   codec or transform of any type (S)       of_any_type
+//   codec or transform of any type (S, Stages)   of_any_type
 //   splitter (C, S, stage_type)              residual_type, max_growth, side_bytes, side_fits
 //   transform (X, S, Stages, stage_type)     value_type, result_type, stages, from_stages, apply, invert
 //   transform with forms (X, S, stage_type)  forms, choose_form
@@ -45,7 +45,7 @@
 //   bits of inflate (Input)                  align, drop, overrun, peek, read_bits, refill, refilled_bits
 //   job of a kernel (Job, ItemJob)           at, base, base_values, capacity, codec, first_value, frame,
 //       frame_capacity, head, header, item, items, metadata, offset, out, out_values, outcomes, output, result,
-//       state_count, states, to_draw, used, value, values, verified, writes
+//       state_count, states, to_draw, type, used, value, values, verified, writes
 //   part of a job (Share)                    count, index
 //   item of a batch (Item)                   base, frame, values
 //   slot of a batch (Work)                   TempStorage, item_job, job, open, run, close
@@ -396,24 +396,20 @@ template <codec C> TUCK_HD constexpr C codec_of_type(const C& codec, [[maybe_unu
     return codec;
 }
 
-/// A codec or transform of which only the size of T matters: `static constexpr bool of_any_type = true` in a template S
-/// of the element type alone. Such a codec writes the same bytes as S<untyped<sizeof(T)>>, whose parameters from_stages
-/// sets; what else depends on the type, of_type sets.
-template <class S>
-concept of_any_type = requires { requires S::of_any_type; };
-
 namespace detail {
-// The codec that does the work of C on the device: where only the size of the values matters, that of `untyped` values.
-// So kernels are compiled once for all types of a size. For chains see chain/chain.hpp.
 template <class C> struct codec_by_width {
   using type = C;
 };
 template <template <element> class S, element T>
-  requires of_any_type<S<T>>
+  requires(S<T>::of_any_type)
 struct codec_by_width<S<T>> {
   using type = S<untyped<sizeof(T)>>;
 };
 }  // namespace detail
+/// The codec that does the work of C on the device. If C is S<T> with `static constexpr bool of_any_type = true`, it is
+/// S<untyped<sizeof(T)>>, so that kernels are compiled once for all types of a size: S must write the same bytes for
+/// both, from_stages must set its parameters, and of_type what else depends on the type. A chain of such stages is one
+/// too (chain/chain.hpp).
 template <codec C> using by_width = typename detail::codec_by_width<C>::type;
 
 /// Base of a codec C of T that has no parameters, is a single stage, and whose chunks are smaller than their values.

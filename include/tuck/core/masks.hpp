@@ -24,7 +24,7 @@ enum class ones { non_zeros, changes };
 #if defined(TUCK_HOST)
 namespace detail {
 
-// mask_loops on one CPU, always inlined into code for it. Nothing needs to be aligned.
+// The loops below on one CPU, always inlined into code for it. Nothing needs to be aligned.
 template <class Cpu> struct masks_on {
   static constexpr uint32_t window = mask_window;
 
@@ -138,25 +138,27 @@ template <class Cpu> struct masks_on {
 
 }  // namespace detail
 
-/// Masks and their values on the CPU, for values of Size bytes of any type. Each function chooses the CPU's instructions
-/// itself, and none is inlined: what calls them stays small, and a program can compile them in one place.
-template <size_t Size> struct mask_loops {
+/// Masks on the CPU, for values of Size bytes of any type. Each function chooses the CPU's instructions itself, and none
+/// is inlined: what calls them stays small, and a program can compile them in one place.
+template <ones What, size_t Size> struct mask_loops {
   /// Computes the mask of `count` values: mask_words(count) words. Bits past the last value are 0.
   /// @return the number of ones
-  [[gnu::noinline]] static uint32_t masks_of(ones what, const std::byte* values, uint32_t count,
-                                             std::byte* masks) noexcept;
+  [[gnu::noinline]] static uint32_t masks_of(const std::byte* values, uint32_t count, std::byte* masks) noexcept;
 
+  /// Undoes `pack`: gives each one of the mask its value from the range from `packed` to `end`, which must have as many
+  /// values as the mask has ones. Gives each zero the value zero, or with ones::changes the value of the last one
+  /// before it, if there is any. Then it also reads the value before `packed`.
+  [[gnu::noinline]] static void spread(const std::byte* masks, const std::byte* packed, const std::byte* end,
+                                       std::byte* out, uint32_t count) noexcept;
+};
+
+/// The values at the ones of masks, in the same way.
+template <size_t Size> struct value_loops {
   /// Copies the values at the ones to the range from `to` to `end`, which must have the capacity for them.
   /// Bytes of that range after the copied values may also be overwritten.
   /// @return the end of the copied values
   [[gnu::noinline]] static std::byte* pack(const std::byte* values, uint32_t count, const std::byte* masks,
                                            std::byte* to, const std::byte* end) noexcept;
-
-  /// Undoes `pack`: gives each one of the mask its value from the range from `packed` to `end`, which must have as many
-  /// values as the mask has ones. Gives each zero the value zero, or with ones::changes the value of the last one
-  /// before it, if there is any. Then it also reads the value before `packed`.
-  [[gnu::noinline]] static void spread(ones what, const std::byte* masks, const std::byte* packed, const std::byte* end,
-                                       std::byte* out, uint32_t count) noexcept;
 
   /// Computes the mask of the non-zeros, and packs them from `to` on. Returns the end of the copied values, or null if
   /// they end behind `end`; then the bytes from `masks` to `end` are unspecified.
@@ -164,37 +166,29 @@ template <size_t Size> struct mask_loops {
                                                     std::byte* to, const std::byte* end) noexcept;
 };
 
-template <size_t Size>
-uint32_t mask_loops<Size>::masks_of(ones what, const std::byte* values, uint32_t count, std::byte* masks) noexcept {
-  return detail::on_cpu([=]<class Cpu>(Cpu) {
-    using loops = detail::masks_on<Cpu>;
-    return what == ones::changes ? loops::template masks_of<ones::changes, Size>(values, count, masks)
-                                 : loops::template masks_of<ones::non_zeros, Size>(values, count, masks);
-  });
+template <ones What, size_t Size>
+uint32_t mask_loops<What, Size>::masks_of(const std::byte* values, uint32_t count, std::byte* masks) noexcept {
+  return detail::on_cpu(
+      [=]<class Cpu>(Cpu) { return detail::masks_on<Cpu>::template masks_of<What, Size>(values, count, masks); });
+}
+
+template <ones What, size_t Size>
+void mask_loops<What, Size>::spread(const std::byte* masks, const std::byte* packed, const std::byte* end,
+                                    std::byte* out, uint32_t count) noexcept {
+  detail::on_cpu(
+      [=]<class Cpu>(Cpu) { detail::masks_on<Cpu>::template spread<What, Size>(masks, packed, end, out, count); });
 }
 
 template <size_t Size>
-std::byte* mask_loops<Size>::pack(const std::byte* values, uint32_t count, const std::byte* masks, std::byte* to,
-                                  const std::byte* end) noexcept {
+std::byte* value_loops<Size>::pack(const std::byte* values, uint32_t count, const std::byte* masks, std::byte* to,
+                                   const std::byte* end) noexcept {
   return detail::on_cpu(
       [=]<class Cpu>(Cpu) { return detail::masks_on<Cpu>::template pack<Size>(values, count, masks, to, end); });
 }
 
 template <size_t Size>
-void mask_loops<Size>::spread(ones what, const std::byte* masks, const std::byte* packed, const std::byte* end,
-                              std::byte* out, uint32_t count) noexcept {
-  detail::on_cpu([=]<class Cpu>(Cpu) {
-    using loops = detail::masks_on<Cpu>;
-    if (what == ones::changes)
-      loops::template spread<ones::changes, Size>(masks, packed, end, out, count);
-    else
-      loops::template spread<ones::non_zeros, Size>(masks, packed, end, out, count);
-  });
-}
-
-template <size_t Size>
-std::byte* mask_loops<Size>::mask_and_pack(const std::byte* values, uint32_t count, std::byte* masks, std::byte* to,
-                                           const std::byte* end) noexcept {
+std::byte* value_loops<Size>::mask_and_pack(const std::byte* values, uint32_t count, std::byte* masks, std::byte* to,
+                                            const std::byte* end) noexcept {
   return detail::on_cpu([=]<class Cpu>(Cpu) -> std::byte* {
     using loops = detail::masks_on<Cpu>;
     std::byte* at = to;

@@ -505,7 +505,7 @@ struct chain_for<T, stage_types<Done...>, S<U>, Rest...>
     : chain_for<typename passed_on<S<T>>::type, stage_types<Done..., S<T>>, Rest...> {};
 
 template <class... Stages>
-  requires(of_any_type<Stages> && ...)
+  requires(Stages::of_any_type && ...)
 struct codec_by_width<chain<Stages...>> : chain_for<untyped<chain<Stages...>::width>, stage_types<>, Stages...> {};
 }  // namespace detail
 

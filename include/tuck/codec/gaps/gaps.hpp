@@ -113,7 +113,7 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
   if (values.size() > max_values) return incompressible;
   const auto count = static_cast<uint32_t>(values.size());
   auto* const masks = reinterpret_cast<std::byte*>(memory.take<uint32_t>(mask_words(count) + 1));
-  const uint32_t k = mask_loops<sizeof(T)>::masks_of(ones::non_zeros, as_bytes(values).data(), count, masks);
+  const uint32_t k = mask_loops<ones::non_zeros, sizeof(T)>::masks_of(as_bytes(values).data(), count, masks);
   if (k > count / 4) return incompressible;
   const uint32_t r = rice::remainder_bits(k, count);
 

@@ -105,8 +105,8 @@ template <uint32_t Width> class host_chunk {
     const uint32_t rule = find_rule(mask_, words);
     to_marks(mask_, words, rule);
     shape_.head[1] =
-        rule << 15 | mask_loops<1>::masks_of(ones::non_zeros, mark_bytes(), shape_.sides, as_bytes(flags_));
-    mask_loops<1>::pack(mark_bytes(), shape_.sides, as_bytes(flags_), as_bytes(marks_), as_bytes(std::end(marks_)));
+        rule << 15 | mask_loops<ones::non_zeros, 1>::masks_of(mark_bytes(), shape_.sides, as_bytes(flags_));
+    value_loops<1>::pack(mark_bytes(), shape_.sides, as_bytes(flags_), as_bytes(marks_), as_bytes(std::end(marks_)));
     std::memset(marks_ + shape_.marks(), 0, 4);
     std::memset(flags_ + shape_.flag_bytes(), 0, 4);
     for (const uint32_t p : {flags_part, marks_part}) {
@@ -121,8 +121,8 @@ template <uint32_t Width> class host_chunk {
   }
   bool restore_sides(std::byte* row) noexcept {
     if (!has_ones(flags_, shape_.sides, shape_.marks())) return false;
-    mask_loops<1>::spread(ones::non_zeros, as_bytes(flags_), as_bytes(marks_), as_bytes(marks_ + shape_.marks()),
-                          mark_bytes(), shape_.sides);
+    mask_loops<ones::non_zeros, 1>::spread(as_bytes(flags_), as_bytes(marks_), as_bytes(marks_ + shape_.marks()),
+                                           mark_bytes(), shape_.sides);
     from_marks(mask_, shape_.sides / 4, shape_.rule());
     visit_sides([&](uint32_t begin, const std::byte* side, uint32_t size) { std::memcpy(row - begin, side, size); });
     return true;

@@ -81,8 +81,9 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec
     std::byte l0[8 * most_groups], l1[most_groups + 4], l2[(most_groups + 31) / 32 * 4];
   };
 
-  using loops = mask_loops<sizeof(T)>;
-  using byte_loops = mask_loops<1>;
+  using non_zeros = mask_loops<ones::non_zeros, sizeof(T)>;
+  using changes = mask_loops<ones::changes, sizeof(T)>;
+  using bytes_of_masks = mask_loops<ones::non_zeros, 1>;
 
   static bool read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept;
   static bool read_levels(const std::byte* encoded, const counts& of_mask, uint32_t count, levels& masks) noexcept;
@@ -99,19 +100,19 @@ uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, bytes out) 
   levels masks;
   counts of_mask;
   uint32_t kind = 0;
-  of_mask.ones = loops::masks_of(ones::non_zeros, from, count, masks.l0);
+  of_mask.ones = non_zeros::masks_of(from, count, masks.l0);
   if constexpr (Kinds == 2) {
-    std::byte changes[8 * most_groups];
-    const uint32_t of_changes = loops::masks_of(ones::changes, from, count, changes);
+    std::byte of_changes_mask[8 * most_groups];
+    const uint32_t of_changes = changes::masks_of(from, count, of_changes_mask);
     if (of_changes < of_mask.ones) {
       kind = 1;
       of_mask.ones = of_changes;
-      std::memcpy(masks.l0, changes, 4 * mask_words(count));
+      std::memcpy(masks.l0, of_changes_mask, 4 * mask_words(count));
     }
   }
   std::memset(masks.l0 + 4 * mask_words(count), 0, 8 * all_groups - 4 * mask_words(count));
-  of_mask.bytes = byte_loops::masks_of(ones::non_zeros, masks.l0, 8 * all_groups, masks.l1);
-  of_mask.groups = byte_loops::masks_of(ones::non_zeros, masks.l1, all_groups, masks.l2);
+  of_mask.bytes = bytes_of_masks::masks_of(masks.l0, 8 * all_groups, masks.l1);
+  of_mask.groups = bytes_of_masks::masks_of(masks.l1, all_groups, masks.l2);
   if (of_mask.size(count) >= values.size_bytes()) return incompressible;
 
   // `pack` may write past the end of a level; the next level overwrites that.
@@ -119,11 +120,11 @@ uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, bytes out) 
   const std::byte* const end = to + values.size_bytes();
   store_unaligned(to, kind);
   std::memcpy(to + 4, masks.l2, l1_begin(count) - 4);
-  byte_loops::pack(masks.l1, all_groups, masks.l2, to + l1_begin(count), end);
-  byte_loops::pack(masks.l0, 8 * all_groups, masks.l1, to + of_mask.l0_begin(count), end);
+  value_loops<1>::pack(masks.l1, all_groups, masks.l2, to + l1_begin(count), end);
+  value_loops<1>::pack(masks.l0, 8 * all_groups, masks.l1, to + of_mask.l0_begin(count), end);
   const uint32_t begin = of_mask.values_begin(count);
   std::memset(to + of_mask.l0_end(count), 0, begin - of_mask.l0_end(count));
-  loops::pack(from, count, masks.l0, to + begin, end);
+  value_loops<sizeof(T)>::pack(from, count, masks.l0, to + begin, end);
   return static_cast<uint32_t>(of_mask.size(count));
 }
 
@@ -139,8 +140,13 @@ status rle_codec<T, Id, Kinds>::decode_chunk(const_bytes encoded, span<T> restor
     if (encoded[i] != std::byte{}) return status::bad_payload;
   levels masks;
   if (!read_levels(encoded.data(), of_mask, count, masks)) return status::bad_payload;
-  loops::spread(kind == 0 ? ones::non_zeros : ones::changes, masks.l0, encoded.data() + of_mask.values_begin(count),
-                encoded.data() + encoded.size(), as_writable_bytes(restored).data(), count);
+  const std::byte *const packed = encoded.data() + of_mask.values_begin(count), *const end =
+                                                                                    encoded.data() + encoded.size();
+  std::byte* const to = as_writable_bytes(restored).data();
+  if (Kinds == 1 || kind == 0)
+    non_zeros::spread(masks.l0, packed, end, to, count);
+  else if constexpr (Kinds == 2)
+    changes::spread(masks.l0, packed, end, to, count);
   return status::ok;
 }
 
@@ -165,13 +171,13 @@ bool rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, const counts
   const uint32_t all_groups = groups(count), tail = count % group;
   const std::byte *const l1 = encoded + l1_begin(count), *const l0 = encoded + of_mask.l0_begin(count);
   std::memset(masks.l1 + all_groups, 0, 4);
-  byte_loops::spread(ones::non_zeros, encoded + 4, l1, l0, masks.l1, all_groups);
-  byte_loops::spread(ones::non_zeros, masks.l1, l0, l0 + of_mask.bytes, masks.l0, 8 * all_groups);
+  bytes_of_masks::spread(encoded + 4, l1, l0, masks.l1, all_groups);
+  bytes_of_masks::spread(masks.l1, l0, l0 + of_mask.bytes, masks.l0, 8 * all_groups);
   // Every stored byte must be non-zero and inside its level. Then each level has as many non-zero bytes as the level
   // above has ones.
   std::byte above[most_groups + 4];
-  if (byte_loops::masks_of(ones::non_zeros, masks.l1, all_groups, above) != of_mask.groups) return false;
-  if (byte_loops::masks_of(ones::non_zeros, masks.l0, 8 * all_groups, above) != of_mask.bytes) return false;
+  if (bytes_of_masks::masks_of(masks.l1, all_groups, above) != of_mask.groups) return false;
+  if (bytes_of_masks::masks_of(masks.l0, 8 * all_groups, above) != of_mask.bytes) return false;
   return tail == 0 || load_unaligned<uint64_t>(masks.l0 + 8 * all_groups - 8) >> tail == 0;
 }
 #endif

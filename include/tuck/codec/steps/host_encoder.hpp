@@ -67,7 +67,7 @@ template <floating_element T, uint32_t Most> class host_encoder {
   template <class Cpu> uint64_t measure(Cpu, span<const T> of, span<const T> base_values) noexcept {
     const base_of_chunk<T> base{base_values};
     const auto count = static_cast<uint32_t>(of.size());
-    changes_ = mask_loops<sizeof(T)>::masks_of(ones::non_zeros, as_bytes(of).data(), count, m_.changed);
+    changes_ = mask_loops<ones::non_zeros, sizeof(T)>::masks_of(as_bytes(of).data(), count, m_.changed);
     find_positions<Cpu>(m_.changed, count, m_.gaps);  // there until there are gaps
     threshold_ = changes_ == 0 ? 0 : best_threshold(base, count, {m_.gaps, changes_});
     find_steps<Cpu>(of, base);

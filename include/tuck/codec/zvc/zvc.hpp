@@ -47,7 +47,7 @@ template <element T> uint32_t zvc<T>::encode_chunk(span<const T> values, bytes o
   if (side >= raw) return incompressible;
   std::byte* const masks = out.data();
   const std::byte* const end =
-      mask_loops<sizeof(T)>::mask_and_pack(as_bytes(values).data(), count, masks, masks + side, masks + raw);
+      value_loops<sizeof(T)>::mask_and_pack(as_bytes(values).data(), count, masks, masks + side, masks + raw);
   return end == nullptr || end == masks + raw ? incompressible : static_cast<uint32_t>(end - masks);
 }
 
@@ -60,8 +60,8 @@ template <element T> status zvc<T>::decode_chunk(const_bytes encoded, span<T> re
     return status::bad_payload;
   const uint64_t residuals = count_ones(masks, mask_bytes(count));
   if (encoded.size() != mask_bytes(count) + residuals * sizeof(T)) return status::bad_payload;
-  mask_loops<sizeof(T)>::spread(ones::non_zeros, masks, packed, packed + residuals * sizeof(T),
-                                as_writable_bytes(restored).data(), count);
+  mask_loops<ones::non_zeros, sizeof(T)>::spread(masks, packed, packed + residuals * sizeof(T),
+                                                 as_writable_bytes(restored).data(), count);
   return status::ok;
 }
 
