@@ -61,8 +61,8 @@ struct frame_plan {
   uint64_t chunks = 0;
 };
 
-// A codec for elements of one type: a run-time interface to the templates of the library. All codecs are compiled behind
-// it, once (codecs_of.hpp). The functions call those of the same name in tuck::host. Tensors consist of whole elements
+// A codec for elements of one type: a run-time interface to the templates of the library. All codecs are compiled once,
+// behind it (codecs_of.hpp). The functions call those of the same name in tuck::host. Tensors consist of whole elements
 // and are aligned for their type.
 class chosen_codec {
  public:

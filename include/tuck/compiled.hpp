@@ -33,10 +33,10 @@ TUCK_TEMPLATE struct value_loops<4>;
 TUCK_TEMPLATE struct value_loops<8>;
 
 namespace detail {
-TUCK_TEMPLATE class host_groups<1>;
-TUCK_TEMPLATE class host_groups<2>;
-TUCK_TEMPLATE class host_groups<4>;
-TUCK_TEMPLATE class host_groups<8>;
+TUCK_TEMPLATE class host_groups<1, false>;
+TUCK_TEMPLATE class host_groups<2, false>;
+TUCK_TEMPLATE class host_groups<4, false>;
+TUCK_TEMPLATE class host_groups<8, false>;
 TUCK_TEMPLATE class host_groups<1, true>;
 }  // namespace detail
 
@@ -58,20 +58,38 @@ TUCK_TEMPLATE class host_chunk<4>;
 TUCK_TEMPLATE class host_chunk<8>;
 }  // namespace huffman_format
 
-TUCK_TEMPLATE struct steps<f8e4m3>;
-TUCK_TEMPLATE struct steps<f8e5m2>;
-TUCK_TEMPLATE struct steps<f16>;
-TUCK_TEMPLATE struct steps<bf16>;
-TUCK_TEMPLATE struct steps<float>;
-
-TUCK_TEMPLATE class quantize<f16>;
-TUCK_TEMPLATE class quantize<bf16>;
-TUCK_TEMPLATE class quantize<float>;
-TUCK_TEMPLATE class quantize<double>;
-TUCK_TEMPLATE class quantize_codes<f16>;
-TUCK_TEMPLATE class quantize_codes<bf16>;
-TUCK_TEMPLATE class quantize_codes<float>;
-TUCK_TEMPLATE class quantize_codes<double>;
+// Of classes that kernels use as well, only what the host alone has.
+TUCK_TEMPLATE uint32_t steps<f8e4m3>::encode_chunk(span<const f8e4m3>, span<const f8e4m3>, bytes,
+                                                   workspace) const noexcept;
+TUCK_TEMPLATE status steps<f8e4m3>::decode_chunk(const_bytes, span<const f8e4m3>, span<f8e4m3>,
+                                                 workspace) const noexcept;
+TUCK_TEMPLATE uint32_t steps<f8e5m2>::encode_chunk(span<const f8e5m2>, span<const f8e5m2>, bytes,
+                                                   workspace) const noexcept;
+TUCK_TEMPLATE status steps<f8e5m2>::decode_chunk(const_bytes, span<const f8e5m2>, span<f8e5m2>,
+                                                 workspace) const noexcept;
+TUCK_TEMPLATE uint32_t steps<f16>::encode_chunk(span<const f16>, span<const f16>, bytes, workspace) const noexcept;
+TUCK_TEMPLATE status steps<f16>::decode_chunk(const_bytes, span<const f16>, span<f16>, workspace) const noexcept;
+TUCK_TEMPLATE uint32_t steps<bf16>::encode_chunk(span<const bf16>, span<const bf16>, bytes, workspace) const noexcept;
+TUCK_TEMPLATE status steps<bf16>::decode_chunk(const_bytes, span<const bf16>, span<bf16>, workspace) const noexcept;
+TUCK_TEMPLATE uint32_t steps<float>::encode_chunk(span<const float>, span<const float>, bytes,
+                                                  workspace) const noexcept;
+TUCK_TEMPLATE status steps<float>::decode_chunk(const_bytes, span<const float>, span<float>, workspace) const noexcept;
+TUCK_TEMPLATE uint32_t quantize<f16>::encode_chunk(span<const f16>, bytes, workspace) const noexcept;
+TUCK_TEMPLATE status quantize<f16>::decode_chunk(const_bytes, span<f16>) const noexcept;
+TUCK_TEMPLATE uint32_t quantize<bf16>::encode_chunk(span<const bf16>, bytes, workspace) const noexcept;
+TUCK_TEMPLATE status quantize<bf16>::decode_chunk(const_bytes, span<bf16>) const noexcept;
+TUCK_TEMPLATE uint32_t quantize<float>::encode_chunk(span<const float>, bytes, workspace) const noexcept;
+TUCK_TEMPLATE status quantize<float>::decode_chunk(const_bytes, span<float>) const noexcept;
+TUCK_TEMPLATE uint32_t quantize<double>::encode_chunk(span<const double>, bytes, workspace) const noexcept;
+TUCK_TEMPLATE status quantize<double>::decode_chunk(const_bytes, span<double>) const noexcept;
+TUCK_TEMPLATE uint32_t quantize_codes<f16>::encode_chunk(span<const f16>, bytes, workspace) const noexcept;
+TUCK_TEMPLATE status quantize_codes<f16>::decode_chunk(const_bytes, span<f16>) const noexcept;
+TUCK_TEMPLATE uint32_t quantize_codes<bf16>::encode_chunk(span<const bf16>, bytes, workspace) const noexcept;
+TUCK_TEMPLATE status quantize_codes<bf16>::decode_chunk(const_bytes, span<bf16>) const noexcept;
+TUCK_TEMPLATE uint32_t quantize_codes<float>::encode_chunk(span<const float>, bytes, workspace) const noexcept;
+TUCK_TEMPLATE status quantize_codes<float>::decode_chunk(const_bytes, span<float>) const noexcept;
+TUCK_TEMPLATE uint32_t quantize_codes<double>::encode_chunk(span<const double>, bytes, workspace) const noexcept;
+TUCK_TEMPLATE status quantize_codes<double>::decode_chunk(const_bytes, span<double>) const noexcept;
 
 }  // namespace tuck::inline TUCK_ABI
 

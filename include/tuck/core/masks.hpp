@@ -138,8 +138,8 @@ template <class Cpu> struct masks_on {
 
 }  // namespace detail
 
-/// Masks on the CPU, for values of Size bytes of any type. Each function chooses the CPU's instructions itself, and none
-/// is inlined: what calls them stays small, and a program can compile them in one place.
+/// Masks on the CPU, for values of Size bytes of any type. Each function chooses the CPU's instructions itself. None is
+/// inlined: what calls them stays small, and a program can compile them in one place.
 template <ones What, size_t Size> struct mask_loops {
   /// Computes the mask of `count` values: mask_words(count) words. Bits past the last value are 0.
   /// @return the number of ones

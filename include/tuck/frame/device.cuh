@@ -49,14 +49,16 @@ uint64_t scratch_bytes(const any_codec<codec_list<Cs...>>& codec, uint64_t count
 
 namespace detail {
 
-// Sets the grid of a kernel, whose address this is: `useful_blocks` blocks, at most as many as fit on the device, and at
-// most how.max_blocks (0: no limit). If `possible_blocks` are more, these instead, up to two on each multiprocessor.
+// Sets the grid of the kernel at this address: `useful_blocks` blocks, at most as many as fit on the device, and at most
+// how.max_blocks (0: no limit). If `possible_blocks` are more, these instead, up to two on each multiprocessor.
 inline result configure(cudaLaunchConfig_t& config, const void* kernel, uint64_t useful_blocks,
                         const launch_options& how, cudaStream_t stream, uint64_t possible_blocks) noexcept {
   int device = 0, processors = 0, resident = 0;
   cudaError_t e = cudaGetDevice(&device);
   if (e == cudaSuccess) e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  if (e == cudaSuccess) e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, 0);
+  if (e == cudaSuccess)
+    e = cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&resident, kernel, block_threads, 0,
+                                                               cudaOccupancyDefault);
   if (e != cudaSuccess) return from_cuda(e);
   useful_blocks = (std::max)(useful_blocks, (std::min)(possible_blocks, 2 * static_cast<uint64_t>(processors)));
   uint64_t blocks = std::max<uint64_t>(static_cast<uint64_t>(processors) * static_cast<uint64_t>(resident), 1);

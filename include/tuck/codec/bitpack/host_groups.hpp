@@ -10,7 +10,7 @@
 namespace tuck::inline TUCK_ABI::detail {
 
 // Encodes and decodes chunks of up to 64 KiB of integers.
-template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_groups<Bytes, Unsigned> {
+template <uint32_t Bytes, bool Unsigned> class host_groups : integer_groups<Bytes, Unsigned> {
   using layout = integer_groups<Bytes, Unsigned>;
   using bits = typename layout::bits;
   using number = typename layout::number;
