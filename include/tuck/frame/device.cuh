@@ -49,8 +49,8 @@ uint64_t scratch_bytes(const any_codec<codec_list<Cs...>>& codec, uint64_t count
 
 namespace detail {
 
-// Sets the grid of the kernel at this address: `useful_blocks` blocks, at most as many as fit on the device, and at most
-// how.max_blocks (0: no limit). If `possible_blocks` are more, these instead, up to two on each multiprocessor.
+// Sets the grid of a kernel: `useful_blocks` blocks, at most as many as fit on the device, and at most how.max_blocks
+// (0: no limit). If `possible_blocks` are more, these instead, up to two on each multiprocessor.
 inline result configure(cudaLaunchConfig_t& config, const void* kernel, uint64_t useful_blocks,
                         const launch_options& how, cudaStream_t stream, uint64_t possible_blocks) noexcept {
   int device = 0, processors = 0, resident = 0;
