@@ -16,6 +16,7 @@ function short(name, i, n, word, words) {
   gsub(/[A-Za-z_0-9]+::/, "", name)
   sub(/_kernel/, "", name)
   sub(/(, |<)128>$/, "", name)
+  for (i = 1; i <= 8; i *= 2) gsub("untyped<" i "u> ?", "any" i, name)
   gsub(/unsigned /, "unsigned_", name)
   gsub(/signed char/, "signed_char", name)
   gsub(/[<>, ]+/, " ", name)
