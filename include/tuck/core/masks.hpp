@@ -143,13 +143,13 @@ template <class Cpu> struct masks_on {
 template <ones What, size_t Size> struct mask_loops {
   /// Computes the mask of `count` values: mask_words(count) words. Bits past the last value are 0.
   /// @return the number of ones
-  [[gnu::noinline]] static uint32_t masks_of(const std::byte* values, uint32_t count, std::byte* masks) noexcept;
+  [[gnu::__noinline__]] static uint32_t masks_of(const std::byte* values, uint32_t count, std::byte* masks) noexcept;
 
   /// Undoes `pack`: gives each one of the mask its value from the range from `packed` to `end`, which must have as many
   /// values as the mask has ones. Gives each zero the value zero, or with ones::changes the value of the last one
   /// before it, if there is any. Then it also reads the value before `packed`.
-  [[gnu::noinline]] static void spread(const std::byte* masks, const std::byte* packed, const std::byte* end,
-                                       std::byte* out, uint32_t count) noexcept;
+  [[gnu::__noinline__]] static void spread(const std::byte* masks, const std::byte* packed, const std::byte* end,
+                                           std::byte* out, uint32_t count) noexcept;
 };
 
 /// The values at the ones of masks, in the same way.
@@ -157,13 +157,13 @@ template <size_t Size> struct value_loops {
   /// Copies the values at the ones to the range from `to` to `end`, which must have the capacity for them.
   /// Bytes of that range after the copied values may also be overwritten.
   /// @return the end of the copied values
-  [[gnu::noinline]] static std::byte* pack(const std::byte* values, uint32_t count, const std::byte* masks,
-                                           std::byte* to, const std::byte* end) noexcept;
+  [[gnu::__noinline__]] static std::byte* pack(const std::byte* values, uint32_t count, const std::byte* masks,
+                                               std::byte* to, const std::byte* end) noexcept;
 
   /// Computes the mask of the non-zeros, and packs them from `to` on. Returns the end of the copied values, or null if
   /// they end behind `end`; then the bytes from `masks` to `end` are unspecified.
-  [[gnu::noinline]] static std::byte* mask_and_pack(const std::byte* values, uint32_t count, std::byte* masks,
-                                                    std::byte* to, const std::byte* end) noexcept;
+  [[gnu::__noinline__]] static std::byte* mask_and_pack(const std::byte* values, uint32_t count, std::byte* masks,
+                                                        std::byte* to, const std::byte* end) noexcept;
 };
 
 template <ones What, size_t Size>

@@ -33,7 +33,7 @@ namespace tuck::inline TUCK_ABI {
 /// In chains the side stream is everything before the values, and the residual values are those at the ones.
 /// concept.hpp documents the members that are not described here.
 template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec<rle_codec<T, Id, Kinds>, T, Id> {
-  static constexpr bool of_any_type = true;
+  static constexpr bool of_any_type = true;  ///< for by_width
   using residual_type = T;
 
   static constexpr uint32_t kinds = Kinds;  ///< number of mask kinds: 1 or 2
