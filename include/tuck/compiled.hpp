@@ -2,11 +2,12 @@
 //
 //   #include <tuck/compiled.hpp>    // in each source, in place of tuck/host.hpp or beside it
 //
-//   #define TUCK_COMPILE            // and so in exactly one source of the program, before it includes anything of tuck
+//   #define TUCK_COMPILE            // and so in one source of the program, before it includes anything of tuck
 //   #include <tuck/compiled.hpp>
 //
-// Without that one source the linker names what it misses. Nothing else changes: frames, results and errors are the
-// same. What is compiled is the work on chunks, for each width of values; calls are still templates.
+// Without that one source, the linker names members of tuck that nobody has compiled. A source that includes only
+// tuck/host.hpp works as well, and compiles them again. Frames, results and errors stay the same. What is compiled once
+// is the work on chunks; calls are still templates.
 #pragma once
 
 #include <tuck/host.hpp>
@@ -58,7 +59,7 @@ TUCK_TEMPLATE class host_chunk<4>;
 TUCK_TEMPLATE class host_chunk<8>;
 }  // namespace huffman_format
 
-// Of classes that kernels use as well, only what the host alone has.
+// Only what the host alone uses: kernels use the other members of these classes.
 TUCK_TEMPLATE uint32_t steps<f8e4m3>::encode_chunk(span<const f8e4m3>, span<const f8e4m3>, bytes,
                                                    workspace) const noexcept;
 TUCK_TEMPLATE status steps<f8e4m3>::decode_chunk(const_bytes, span<const f8e4m3>, span<f8e4m3>,

@@ -17,7 +17,7 @@
 //   adaptive codec (C, stage_type)           check, needs_range, device_parameter, prepare
 //   codec that depends on the type (C, stage_type)   of_type
 //   codec with a workspace (C)   workspace_bytes
-//   codec or transform of any type (S, Stages)   of_any_type
+//   codec or transform of any type (S)       rebind
 //   splitter (C, S, stage_type)              residual_type, max_growth, side_bytes, side_fits
 //   transform (X, S, Stages, stage_type)     value_type, result_type, stages, from_stages, apply, invert
 //   transform with forms (X, S, stage_type)  forms, choose_form
@@ -397,19 +397,24 @@ template <codec C> TUCK_HD constexpr C codec_of_type(const C& codec, [[maybe_unu
 }
 
 namespace detail {
+// Whether S has a rebind, and not from a base class.
+template <class S>
+concept rebinds = requires {
+  typename S::template rebind<typename S::value_type>;
+  typename S::template rebind<untyped<sizeof(typename S::value_type)>>;
+} && std::is_same_v<typename S::template rebind<typename S::value_type>, S>;
+
 template <class C> struct codec_by_width {
   using type = C;
 };
-template <template <element> class S, element T>
-  requires(S<T>::of_any_type)
-struct codec_by_width<S<T>> {
-  using type = S<untyped<sizeof(T)>>;
+template <rebinds S> struct codec_by_width<S> {
+  using type = typename S::template rebind<untyped<sizeof(typename S::value_type)>>;
 };
 }  // namespace detail
-/// The codec that does the work of C on the device. If C is S<T> with `static constexpr bool of_any_type = true`, it is
-/// S<untyped<sizeof(T)>>, so that kernels are compiled once for all types of a size: S must write the same bytes for
-/// both, from_stages must set its parameters, and of_type what else depends on the type. A chain of such stages is one
-/// too (chain/chain.hpp).
+/// The codec that does the work of C on the device, so that kernels are compiled once for all types of a size. That is C
+/// itself, unless C says `template <element U> using rebind = my_codec<U>;`: then it is rebind<untyped<sizeof(T)>>. Such
+/// a codec is not adaptive, writes the same bytes for both, and from_stages sets all its parameters, but for what of_type
+/// sets. A chain of such stages is one too (chain/chain.hpp).
 template <codec C> using by_width = typename detail::codec_by_width<C>::type;
 
 /// Base of a codec C of T that has no parameters, is a single stage, and whose chunks are smaller than their values.

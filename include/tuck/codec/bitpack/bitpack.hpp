@@ -24,7 +24,7 @@ template <element T> class bitpack {
  public:
   using value_type = T;
 
-  static constexpr bool of_any_type = true;  ///< for by_width
+  template <element U> using rebind = bitpack<U>;  ///< for by_width
   static constexpr uint32_t chunk_bytes = 16 * 1024;
   /// Maximum number of bits in which a chunk stores an integer.
   static constexpr uint32_t max_width = 8 * sizeof(T) == 64 ? 64 : 8 * sizeof(T) + (sizeof(T) < 4 ? 1 : 0);

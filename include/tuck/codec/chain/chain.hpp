@@ -500,12 +500,13 @@ template <class S>
 struct passed_on<S> {
   using type = typename S::result_type;
 };
-template <class T, class... Done, template <element> class S, element U, class... Rest>
-struct chain_for<T, stage_types<Done...>, S<U>, Rest...>
-    : chain_for<typename passed_on<S<T>>::type, stage_types<Done..., S<T>>, Rest...> {};
+template <class T, class... Done, class S, class... Rest>
+struct chain_for<T, stage_types<Done...>, S, Rest...>
+    : chain_for<typename passed_on<typename S::template rebind<T>>::type,
+                stage_types<Done..., typename S::template rebind<T>>, Rest...> {};
 
 template <class... Stages>
-  requires(Stages::of_any_type && ...)
+  requires(rebinds<Stages> && ...)
 struct codec_by_width<chain<Stages...>> : chain_for<untyped<chain<Stages...>::width>, stage_types<>, Stages...> {};
 }  // namespace detail
 

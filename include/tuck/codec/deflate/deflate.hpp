@@ -21,8 +21,8 @@ namespace tuck::inline TUCK_ABI {
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
 template <element T> struct deflate : plain_codec<deflate<T>, T, codec_id::deflate> {
-  static constexpr bool of_any_type = true;     ///< for by_width
-  static constexpr uint32_t width = sizeof(T);  ///< distance of matches in bytes; the other distance is 1
+  template <element U> using rebind = deflate<U>;  ///< for by_width
+  static constexpr uint32_t width = sizeof(T);     ///< distance of matches in bytes; the other distance is 1
 
 #if defined(TUCK_HOST)
   /// Returns incompressible for more than 64 KiB of values.

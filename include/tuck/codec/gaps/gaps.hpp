@@ -78,7 +78,7 @@ TUCK_HD constexpr uint64_t ones(uint32_t c) noexcept {
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
 template <element T> struct gaps : plain_codec<gaps<T>, T, codec_id::gaps> {
-  static constexpr bool of_any_type = true;  ///< for by_width
+  template <element U> using rebind = gaps<U>;  ///< for by_width
 #if defined(TUCK_HOST)
   static constexpr uint32_t workspace_bytes(uint32_t count) noexcept;
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {

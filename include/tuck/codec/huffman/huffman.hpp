@@ -19,8 +19,8 @@ namespace tuck::inline TUCK_ABI {
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
 template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffman> {
-  static constexpr bool of_any_type = true;     ///< for by_width
-  static constexpr uint32_t width = sizeof(T);  ///< bytes of a value
+  template <element U> using rebind = huffman<U>;  ///< for by_width
+  static constexpr uint32_t width = sizeof(T);     ///< bytes of a value
 
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
     return huffman_format::max_bytes(count * width, 0);

@@ -33,7 +33,6 @@ namespace tuck::inline TUCK_ABI {
 /// In chains the side stream is everything before the values, and the residual values are those at the ones.
 /// concept.hpp documents the members that are not described here.
 template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec<rle_codec<T, Id, Kinds>, T, Id> {
-  static constexpr bool of_any_type = true;  ///< for by_width
   using residual_type = T;
 
   static constexpr uint32_t kinds = Kinds;  ///< number of mask kinds: 1 or 2
@@ -184,11 +183,15 @@ bool rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, const counts
 
 /// Codec for runs of any value: takes the mask kind with fewer ones in each chunk.
 /// @tparam T element type
-template <element T> struct rle : rle_codec<T, codec_id::rle, 2> {};
+template <element T> struct rle : rle_codec<T, codec_id::rle, 2> {
+  template <element U> using rebind = rle<U>;  ///< for by_width
+};
 
 /// Codec for runs of zeros: always takes kind 0, which encodes faster.
 /// @tparam T element type
-template <element T> struct rle_zero : rle_codec<T, codec_id::rle_zero, 1> {};
+template <element T> struct rle_zero : rle_codec<T, codec_id::rle_zero, 1> {
+  template <element U> using rebind = rle_zero<U>;  ///< for by_width
+};
 
 static_assert(splitter<rle<float>> && splitter<rle_zero<float>>);
 

@@ -71,7 +71,7 @@ template <element T> struct differences {
   using value_type = T;
   using result_type = bits_t<T>;
 
-  static constexpr bool of_any_type = true;  ///< for by_width
+  template <element U> using rebind = differences<U>;  ///< for by_width
 
   static constexpr uint32_t of_neighbours = 0;  ///< form: zigzag codes of the differences
   static constexpr uint32_t zigzags = 1;        ///< form: zigzag codes of the values

@@ -29,7 +29,7 @@ template <element T> class rows {
   using value_type = T;
   using result_type = T;
 
-  static constexpr bool of_any_type = true;  ///< for by_width
+  template <element U> using rebind = rows<U>;  ///< for by_width
 
   static constexpr uint32_t exclusive_or = 0;  ///< form: the XOR with the value one row above
   static constexpr uint32_t as_they_are = 1;   ///< form: the values

@@ -23,7 +23,7 @@ namespace tuck::inline TUCK_ABI {
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
 template <element T> struct zvc : plain_codec<zvc<T>, T, codec_id::zvc> {
-  static constexpr bool of_any_type = true;  ///< for by_width
+  template <element U> using rebind = zvc<U>;  ///< for by_width
   using residual_type = T;
 
   /// Returns the size of the masks of `count` values in bytes.
