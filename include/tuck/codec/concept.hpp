@@ -411,10 +411,10 @@ template <rebinds S> struct codec_by_width<S> {
   using type = typename S::template rebind<untyped<sizeof(typename S::value_type)>>;
 };
 }  // namespace detail
-/// The codec that does the work of C on the device, so that kernels are compiled once for all types of a size. That is C
-/// itself, unless C says `template <element U> using rebind = my_codec<U>;`: then it is rebind<untyped<sizeof(T)>>. Such
-/// a codec is not adaptive and writes the same bytes for both. from_stages sets all its parameters; of_type may add what
-/// follows from the type. A chain of such stages is one too (chain/chain.hpp).
+/// The codec that does the work of C on the device, so that kernels are compiled once for all types of a size. That
+/// is C itself, unless C says `template <element U> using rebind = my_codec<U>;`: then it is
+/// rebind<untyped<sizeof(T)>>. Such a codec is not adaptive and writes the same bytes for both. from_stages sets all
+/// its parameters; of_type may add what follows from the type. A chain of such stages is one too (chain/chain.hpp).
 template <codec C> using by_width = typename detail::codec_by_width<C>::type;
 
 /// Base of a codec C of T that has no parameters, is a single stage, and whose chunks are smaller than their values.
