@@ -13,11 +13,10 @@ set(tuck_no_memory cuda_types_test any_frame fused_relu inflate_batch small_tens
                    guide_device_1 guide_device_2 guide_device_3 adding_a_codec cudasim_page)
 set(tuck_no_threads ${tuck_no_memory} core_test codec_test deflate_test chain_test quantize_test gpu_gzip_test
                     files_test)
-# One build is enough for these. The fuzzers have ASan and UBSan for quantize. The engine executes kernels_test. Of the examples' tests each has one sanitizer: those that make threads TSan, the others ASan and
-# UBSan.
+# One build is enough for these. The fuzzers have ASan and UBSan for quantize. The engine executes kernels_test. Of the
+# examples' tests each has one sanitizer: those that make threads TSan, the others ASan and UBSan.
 if(NOT TUCK_LONG_TESTS)
-  list(APPEND tuck_no_memory quantize_test evicting_pool_test guide_device_4
-                             torch_allocator_test)
+  list(APPEND tuck_no_memory quantize_test evicting_pool_test guide_device_4 torch_allocator_test)
   list(APPEND tuck_no_threads block_test gpu_gzip_device_test guide_device_4 kv_pool_test)
   set(tuck_no_full_sim block_test kernels_test)
 endif()

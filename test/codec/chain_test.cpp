@@ -26,6 +26,17 @@ split_record record_of(const byte_vector& encoded, uint64_t from_the_end) {
 }
 
 // A splitter has at least one value, even of a damaged chunk.
+// Kernels are compiled by width, unless the type matters, or a codec inherits from one of ours.
+static_assert(std::is_same_v<by_width<zvc<float>>, zvc<untyped<4>>>);
+static_assert(std::is_same_v<by_width<rle_zero<f16>>, rle_zero<untyped<2>>>);
+static_assert(std::is_same_v<by_width<zvc_rle_huffman<bf16>>, zvc_rle_huffman<untyped<2>>>);
+static_assert(std::is_same_v<by_width<delta_rle_bitpack<int32_t>>, delta_rle_bitpack<untyped<4>>>);
+static_assert(std::is_same_v<by_width<exponents<bf16>>, exponents<bf16>>);
+static_assert(std::is_same_v<by_width<quantize_delta_huffman<float>>, quantize_delta_huffman<float>>);
+template <element T> struct inherited : zvc<T> {};
+static_assert(std::is_same_v<by_width<inherited<float>>, inherited<float>>);
+static_assert(std::is_same_v<by_width<chain<zvc<float>, inherited<float>>>, chain<zvc<float>, inherited<float>>>);
+
 static_assert(!split_record::allows(0, 4, 0, 0, 4) && split_record::allows(4, 0, 0, 2, 4));
 // 65536 values do not fit in a record.
 static_assert(split_record::allows(65536, 4, 65536, 2, 2) && !split_record::allows(65536, 4, 65536, 2, 1));

@@ -43,6 +43,22 @@ TEST(batch_promise, an_absurd_item_costs_one_draw) {
 #endif
 }
 
+// The kernel is that of all types of this size.
+TEST(device_batch_misuse, frames_of_another_type_leave_the_output_alone) {
+  floats batch(float_tensors({100, 5000}));
+  for (const outcome& o : batch.encode()) ASSERT_EQ(o.code, status::ok);
+  const std::vector<int32_t> before(5100, 7);
+  const device_array<int32_t> out(before, batch.stream());
+  const device_array<decode_item<int32_t>> items(
+      {{batch.decode_items[0].frame, out.all().subspan(0, 100)}, {batch.decode_items[1].frame, out.all().subspan(100)}},
+      batch.stream());
+  const device_array<outcome> outcomes(2);
+  ASSERT_EQ(decode_batch(zvc<int32_t>{}, items.all(), {2, 5100}, batch.scratch(), outcomes.all(), batch.stream()).code,
+            status::ok);
+  for (const outcome& o : outcomes.download(batch.stream())) EXPECT_EQ(o.code, status::type_mismatch);
+  EXPECT_EQ(out.download(batch.stream()), before);
+}
+
 TEST(device_batch_misuse, is_named_and_nothing_is_written) {
   floats batch(float_tensors({100, 5000}));
   const device_array<encode_item<float>> from(batch.encode_items, batch.stream());

@@ -104,6 +104,11 @@ TYPED_TEST(device_deltas, are_refused_where_they_do_not_belong) {
   TestFixture::expect_refused(frame, other, status::wrong_base);
   TestFixture::expect_refused(encoded(TypeParam{}, two.values, {.chunk_values = 256, .checksums = true}), two.base,
                               status::not_a_delta);
+  // The kernel is that of all types of this size.
+  using integer = std::make_signed_t<bits_t<V>>;
+  const dtype another = dtype_of<V> == dtype_of<integer> ? dtype_of<bits_t<V>> : dtype_of<integer>;
+  TestFixture::expect_refused(forged(frame, [=](frame_header& h) { h.type = another; }), two.base,
+                              status::type_mismatch);
   // Without a base: alone and in a batch.
   auto out = two.base;
   EXPECT_EQ(this->queue.decode(TypeParam{}, frame, out).code, status::needs_base);

@@ -139,8 +139,8 @@ status rle_codec<T, Id, Kinds>::decode_chunk(const_bytes encoded, span<T> restor
     if (encoded[i] != std::byte{}) return status::bad_payload;
   levels masks;
   if (!read_levels(encoded.data(), of_mask, count, masks)) return status::bad_payload;
-  const std::byte *const packed = encoded.data() + of_mask.values_begin(count), *const end =
-                                                                                    encoded.data() + encoded.size();
+  const std::byte* const packed = encoded.data() + of_mask.values_begin(count);
+  const std::byte* const end = encoded.data() + encoded.size();
   std::byte* const to = as_writable_bytes(restored).data();
   if (Kinds == 1 || kind == 0)
     non_zeros::spread(masks.l0, packed, end, to, count);
