@@ -123,7 +123,7 @@ struct sequence {
   std::vector<uint64_t> table;
 };
 
-using lossless_pool = kv::kv_pool<tuck::exponents<tuck::bf16>>;
+using lossless_pool = kv::kv_pool<tuck::codebooks<tuck::bf16>>;
 
 void append_token(lossless_pool& pool, sequence& s, uint64_t& blocks, cudaStream_t stream) {
   const uint64_t place = s.tokens % page_tokens, channels = s.from->channels;
@@ -199,13 +199,13 @@ int main(int count, char** arguments) try {
               pages.size(), page_tokens, static_cast<unsigned long long>(recordings[0].channels), chunk_tokens);
   std::puts("a page's budget, and bound          tokens*  times  lossless  bounded   raw   largest error / range");
   uint64_t wrong = 0;
-  using exponents = tuck::exponents<tuck::bf16>;
-  fill<exponents>({"none: as it is", 0, 0}, pages, wrong, stream);
-  const double lossless = fill<exponents>({"its own bytes, no loss", 1, 0}, pages, wrong, stream);
+  using codebooks = tuck::codebooks<tuck::bf16>;
+  fill<codebooks>({"none: as it is", 0, 0}, pages, wrong, stream);
+  const double lossless = fill<codebooks>({"its own bytes, no loss", 1, 0}, pages, wrong, stream);
   fill<tuck::huffman<tuck::bf16>>({"its own bytes, no loss, by huffman", 1, 0}, pages, wrong, stream);
-  fill<exponents>({"0.74 of them, 1e-3 of its range", .74, 1e-3}, pages, wrong, stream);
-  const double bounded = fill<exponents>({"half of them, 1e-2 of its range", .5, 1e-2}, pages, wrong, stream);
-  fill<exponents>({"a third, 3e-2 of its range", 1. / 3, 3e-2}, pages, wrong, stream);
+  fill<codebooks>({"0.74 of them, 1e-3 of its range", .74, 1e-3}, pages, wrong, stream);
+  const double bounded = fill<codebooks>({"half of them, 1e-2 of its range", .5, 1e-2}, pages, wrong, stream);
+  fill<codebooks>({"a third, 3e-2 of its range", 1. / 3, 3e-2}, pages, wrong, stream);
   std::puts("\n* a layer's keys and values, a GiB");
   wrong += decode_loop(recordings, stream);
   kv::check(cudaStreamDestroy(stream));

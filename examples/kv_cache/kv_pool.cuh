@@ -4,7 +4,7 @@
 //
 //   tuck::async_resource memory;
 //   tuck::pinned_resource host;  // the store may also be in device memory or any other resource
-//   kv::kv_pool<tuck::exponents<tuck::bf16>> pool(
+//   kv::kv_pool<tuck::codebooks<tuck::bf16>> pool(
 //       {}, {.page_values = 8192, .pages = 4096, .store_bytes = 1 << 30}, memory, host, stream);
 //   pool.put(id, values);               // a block
 //   pool.fetch(block_table, pages);     // restores the blocks of an attention step with one decode

@@ -57,7 +57,7 @@ namespace {
 
 using kv::detail::gather_decode, kv::detail::gather_encode;
 
-template <class T> using codec_of = kv::page_codec<tuck::exponents<T>>;
+template <class T> using codec_of = kv::page_codec<tuck::codebooks<T>>;
 
 tuck::error_bound bound_of(const tuck_pages_config& c) {
   switch (c.loss) {

@@ -33,7 +33,7 @@ using single_codecs = joined_lists<
     over_all_types<deflate>,
     over_all_types<huffman>,
     over_all_types<bitpack>,
-    codec_list<exponents<f16>, exponents<bf16>, exponents<float>, exponents<f8e4m3>, exponents<f8e5m2>>,
+    codec_list<codebooks<f16>, codebooks<bf16>, codebooks<float>, codebooks<f8e4m3>, codebooks<f8e5m2>>,
     over_all_types<gaps>,
     codec_list<steps<f16>, steps<bf16>, steps<float>, steps<f8e4m3>, steps<f8e5m2>>,
     over_floating_types<quantize>

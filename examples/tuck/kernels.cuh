@@ -36,7 +36,7 @@ TUCK_KERNELS(huffman<untyped<2>>);
 TUCK_KERNELS(huffman<untyped<4>>);
 TUCK_KERNELS(steps<bf16>);
 TUCK_KERNELS(steps<f8e4m3>);
-TUCK_KERNELS(exponents<bf16>);
+TUCK_KERNELS(codebooks<bf16>);
 TUCK_KERNELS(quantize<f16>);
 TUCK_KERNELS(quantize<float>);
 TUCK_KERNELS(quantize<double>);

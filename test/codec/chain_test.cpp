@@ -31,7 +31,7 @@ static_assert(std::is_same_v<by_width<zvc<float>>, zvc<untyped<4>>>);
 static_assert(std::is_same_v<by_width<rle_zero<f16>>, rle_zero<untyped<2>>>);
 static_assert(std::is_same_v<by_width<zvc_rle_huffman<bf16>>, zvc_rle_huffman<untyped<2>>>);
 static_assert(std::is_same_v<by_width<delta_rle_bitpack<int32_t>>, delta_rle_bitpack<untyped<4>>>);
-static_assert(std::is_same_v<by_width<exponents<bf16>>, exponents<bf16>>);
+static_assert(std::is_same_v<by_width<codebooks<bf16>>, codebooks<bf16>>);
 static_assert(std::is_same_v<by_width<quantize_delta_huffman<float>>, quantize_delta_huffman<float>>);
 template <element T> struct inherited : zvc<T> {};
 static_assert(std::is_same_v<by_width<inherited<float>>, inherited<float>>);

@@ -17,7 +17,7 @@ int main() {
   show<tuck::zvc<float>>("zvc<float>");
   show<tuck::rle<float>>("rle<float>");
   show<tuck::bitpack<int32_t>>("bitpack<int32_t>");
-  show<tuck::exponents<float>>("exponents<float>");
+  show<tuck::codebooks<float>>("codebooks<float>");
   show<tuck::quantize<float>>("quantize<float>");
   show<tuck::huffman<float>>("huffman<float>");
   show<tuck::deflate<float>>("deflate<float>");

@@ -405,7 +405,7 @@ TEST(kv_pool, what_was_prefetched_is_there) {
 TEST(kv_pool, frames_may_stay_on_the_device) {
   async_resource memory;
   const device_stream stream;
-  kv_pool<exponents<f16>, async_resource, async_resource> pool(
+  kv_pool<codebooks<f16>, async_resource, async_resource> pool(
       {}, {.page_values = page_values, .pages = 2, .store_bytes = 4096}, memory, memory, stream);
   const auto values = noise<f16>(page_values, 1);
   pool.put(1, values.data());

@@ -18,7 +18,7 @@ namespace {
 
 template <class C> class kernels : public ::testing::Test {};
 using codecs = ::testing::Types<zvc<float>, zvc<bf16>, zvc<uint8_t>, rle<float>, quantize<float>, bitpack<uint32_t>,
-                                exponents<bf16>, deflate<float>, quantize_delta_huffman<float>, huffman<bf16>,
+                                codebooks<bf16>, deflate<float>, quantize_delta_huffman<float>, huffman<bf16>,
                                 zvc_rle_huffman<float>, rows_zvc_huffman<bf16>>;
 TYPED_TEST_SUITE(kernels, codecs, codec_names);
 

@@ -17,8 +17,8 @@ using all_codecs =
                bitpack<uint32_t>, bitpack<int64_t>, quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>,
                zvc_huffman<float>, zvc_rle_huffman<f16>, huffman<bf16>, delta_rle_bitpack<int32_t>,
                chain<zvc<float>, differences<float>, huffman<uint32_t>>, quantize_delta_huffman<f16>, gaps<uint8_t>,
-               gaps<bf16>, gaps<double>, steps<bf16>, steps<float>, steps<f8e4m3>, exponents<bf16>, exponents<float>,
-               exponents<f8e4m3>, huffman<f8e5m2>, exponents<f8e5m2>, huffman<f8e4m3>, rows_zvc_huffman<bf16>>;
+               gaps<bf16>, gaps<double>, steps<bf16>, steps<float>, steps<f8e4m3>, codebooks<bf16>, codebooks<float>,
+               codebooks<f8e4m3>, huffman<f8e5m2>, codebooks<f8e5m2>, huffman<f8e4m3>, rows_zvc_huffman<bf16>>;
 
 template <codec... Cs> constexpr size_t number_of(codec_list<Cs...>) { return sizeof...(Cs); }
 

@@ -14,7 +14,7 @@ namespace tuck::test {
 
 // One of each kind. The program's tests have every codec and type, whose frames and chunks are made the same way.
 using one_of_each = ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, gaps<bf16>,
-                                     steps<bf16>, quantize<float>, quantize<double>, exponents<bf16>, huffman<bf16>,
+                                     steps<bf16>, quantize<float>, quantize<double>, codebooks<bf16>, huffman<bf16>,
                                      zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
 // What is the same for all codecs, such as frames, is compiled with a few for sanitizers. Other tests show them each
 // codec.
@@ -25,7 +25,7 @@ using every_codec = ::testing::Types<
     zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>, rle_zero<float>,
     rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>, deflate<float>, deflate<double>, bitpack<uint8_t>, bitpack<f16>,
     bitpack<uint32_t>, bitpack<int64_t>, gaps<uint8_t>, gaps<bf16>, gaps<float>, gaps<double>, steps<f8e4m3>,
-    steps<f8e5m2>, steps<f16>, steps<bf16>, steps<float>, exponents<f16>, exponents<bf16>, exponents<float>,
+    steps<f8e5m2>, steps<f16>, steps<bf16>, steps<float>, codebooks<f16>, codebooks<bf16>, codebooks<float>,
     quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>, zvc_huffman<float>, huffman<bf16>,
     delta_rle_bitpack<int32_t>, quantize_delta_huffman<float>, zvc_rle_huffman<bf16>, rows_zvc_huffman<float>>;
 using tested_codecs = std::conditional_t<long_tests, every_codec, one_of_each>;
@@ -170,25 +170,37 @@ template <element T> struct sample<bitpack<T>> {
   static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return test::noise<T>(count, seed); }
 };
 
-// Groups of 32 of a scale each, some of them all zero, and specials.
-template <floating_element T> struct sample<exponents<T>> {
+// Stretches that take each way through an encoder: usual values, wide exponents, outliers, zeros by cells, low bits of
+// zero, any bits.
+template <floating_element T> struct sample<codebooks<T>> {
   static constexpr bool every_bit_counts = false;  // there is padding
   static constexpr double reads = 1;
   static constexpr double sectors_filled = 1;
   static constexpr double frame_sectors_filled = .97;
 
-  static exponents<T> codec() { return {}; }
+  static codebooks<T> codec() { return {}; }
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
+    enum kind { usual, wide, outliers, cells, even, any };
     using format = float_format<T>;
+    using real = typename format::real;
     auto values = sparse_tensor<T>(count, sparsity, how, seed);
     std::mt19937_64 random(seed);
     std::normal_distribution<double> normal;
     double scale = 1;
+    kind now = usual;
+    bits_t<T> kept = 0;
     for (uint64_t i = 0; i < count; ++i) {
-      if (i % 32 == 0) scale = std::exp2(static_cast<double>(random() % 12) - 8);
-      bits_t<T> value = format::narrow(static_cast<typename format::real>(scale * normal(random)));
-      if (random() % 2000 == 0) value = static_cast<bits_t<T>>(random());
-      if (bits_of(values[i]) != 0) values[i] = __builtin_bit_cast(T, value);
+      if (i % 1024 == 0) {
+        now = static_cast<kind>(std::max<uint64_t>(random() % 9, 3) - 3);
+        scale = std::exp2(static_cast<double>(random() % 8) - 6);
+        kept = static_cast<bits_t<T>>(~bits_t<T>{} << (now == even ? random() % (format::mantissa_bits + 1) : 0));
+      }
+      if (bits_of(values[i]) == 0) continue;
+      const double spread = now == wide ? std::exp2(-static_cast<double>(random() % 40)) : 1;
+      bits_t<T> value = format::narrow(static_cast<real>(scale * spread * normal(random))) & kept;
+      if (now == any || (now == outliers && random() % 300 == 0)) value = static_cast<bits_t<T>>(random());
+      if (now == cells && i * sizeof(T) / 16 % 3 != 0) value = 0;
+      values[i] = __builtin_bit_cast(T, value);
     }
     return values;
   }

@@ -45,6 +45,9 @@
 //   static constexpr bool reads_global
 //       true: `from` is a const std::byte*, at a multiple of 16 in global memory that no thread writes, readable up to
 //       the next multiple of 16. Not of splitters in chains: read_parts gets shared memory
+//   static constexpr bool fetches
+//       false, of a block_decoder: kernels do not fetch the next chunk while it decodes one, because it is faster by
+//       the blocks that then have memory
 //   static constexpr int registers
 //       registers that a thread needs in kernels, if 64 are too few: 80, 96 or 128. The fewer, the more blocks a
 //       multiprocessor holds (block_policy.cuh). Chains have numbers of their own

@@ -83,12 +83,16 @@ template <class B> struct encode_policy {
   static constexpr int blocks =
       fewer_of(encode_blocks_of<B>, waits ? with_memory : blocks_with_memory(sizeof(encoder_storage<B>)));
 };
-// The next chunk is fetched if there is memory for as many blocks as have registers, or for 6 of at most 36 KiB. With
-// more, exponents decodes faster by 8 blocks that fetch nothing.
+template <class B> inline constexpr bool may_fetch = true;
+template <class B>
+  requires(!B::fetches)
+inline constexpr bool may_fetch<B> = false;
+
+// The next chunk is fetched if there is memory for as many blocks as have registers, or for 6 of at most 36 KiB.
 template <class B> struct decode_policy {
   static constexpr uint64_t bytes = sizeof(decoder_storage<B, 2>);
   static constexpr int fewer = fewer_of(blocks_of<B>, 6);
-  static constexpr bool fetches = architecture::copies_in_background && !reads_global<B> &&
+  static constexpr bool fetches = architecture::copies_in_background && !reads_global<B> && may_fetch<B> &&
                                   bytes <= (blocks_of<B> > 6 ? 36u * 1024 : most_shared_bytes) &&
                                   fewer <= blocks_with_memory(bytes);
   static constexpr int blocks =

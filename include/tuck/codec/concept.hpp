@@ -84,10 +84,10 @@ enum class codec_id : uint16_t {
   bitpack = 8,
   quantize_codes = 9,  ///< quantize as the first stage of a chain
   huffman = 10,
-  gaps = 11,
-  exponents = 12,
+  gaps = 11,  ///< 12 is unused
   steps = 13,
   rows = 14,
+  codebooks = 15,
   custom = 0x8000,
 };
 
@@ -105,9 +105,9 @@ TUCK_HD constexpr const char* name(codec_id id) noexcept {
     case codec_id::bitpack: return "bitpack";
     case codec_id::huffman: return "huffman";
     case codec_id::gaps: return "gaps";
-    case codec_id::exponents: return "exponents";
     case codec_id::steps: return "steps";
     case codec_id::rows: return "rows";
+    case codec_id::codebooks: return "codebooks";
     case codec_id::custom: return "custom";
   }
   return id > codec_id::custom ? "custom" : "unknown";

@@ -126,16 +126,20 @@ class codes_to_shared {
         : "=r"(joined), "=r"(bits)
         : "r"(a), "r"(b), "r"(c), "r"(d));
     if (bits > 32) return false;
+    put_bits(joined, bits);
+    return true;
+  }
+  // Appends the `bits` <= 32 bits at the top of x; ignores the other bits of x.
+  __device__ __forceinline__ void put_bits(uint32_t x, uint32_t bits) {
     uint32_t end;
     asm volatile(
         "{.reg .pred p; .reg .b32 t; shf.l.clamp.b32 %0, %1, %0, %4; shf.l.clamp.b32 %1, %5, %1, %4;"
         " add.u32 %2, %4, %7; lop3.b32 t, %2, %7, 32, 0x28; setp.ne.u32 p, t, 0;"
         " @p shf.r.wrap.b32 t, %1, %0, %2; @p st.shared.u32 [%3], t; @p add.u32 %3, %3, %6;}"
         : "+&r"(before_), "+&r"(last_), "=&r"(end), "+r"(at_)
-        : "r"(bits), "r"(joined), "r"(step_), "r"(end_)
+        : "r"(bits), "r"(x), "r"(step_), "r"(end_)
         : "memory");
     end_ = end;
-    return true;
   }
   // Goes back to `last` if the next word lies behind it. Bits that follow overwrite others.
   __device__ __forceinline__ void stay_before(uint32_t* last) {
@@ -150,6 +154,10 @@ class codes_to_shared {
         "{.reg .b32 t; and.b32 t, %1, 31; sub.u32 t, 32, t; shl.b32 t, %2, t; st.shared.u32 [%0], t;}" ::"r"(at_),
         "r"(end_), "r"(last_)
         : "memory");
+  }
+  // The same, unless it has no bits.
+  __device__ __forceinline__ void finish_any() {
+    if (end_ % 32 != 0) finish();
   }
   // Adds the bits of the last, incomplete word to those of other threads. Call it after a barrier.
   __device__ __forceinline__ void merge() {

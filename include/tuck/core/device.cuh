@@ -247,6 +247,8 @@ __device__ __forceinline__ uint32_t least_pair(uint32_t a, uint32_t b) { return 
 __device__ __forceinline__ uint32_t most_pair(uint32_t a, uint32_t b) { return __vmaxs2(a, b); }
 /// Returns the sums, modulo 2^16.
 __device__ __forceinline__ uint32_t add_pair(uint32_t a, uint32_t b) { return __vadd2(a, b); }
+/// Returns the larger ones of integers without sign.
+__device__ __forceinline__ uint32_t most_unsigned_pair(uint32_t a, uint32_t b) { return __vmaxu2(a, b); }
 /// Returns 1 in place of each integer that is not 0.
 __device__ __forceinline__ uint32_t non_zero_pair(uint32_t x) { return __vminu2(x, 0x00010001u); }
 

@@ -53,7 +53,7 @@ uint64_t pages_host_frame(const void* values, uint64_t count, double bound, uint
   const tuck::frame_options shape{.chunk_values = chunk_values, .alignment = 16};
   const tuck::outcome done =
       bound == 0
-          ? tuck::host::encode(tuck::exponents<tuck::bf16>{}, all, to, shape)
+          ? tuck::host::encode(tuck::codebooks<tuck::bf16>{}, all, to, shape)
           : tuck::host::encode(tuck::quantize<tuck::bf16>(tuck::error_bound::range_relative(bound)), all, to, shape);
   return done ? done.bytes : 0;
 }

@@ -39,6 +39,10 @@ template <uint32_t Width, class Word> class rest_planes {
     uint32_t part[group::quads];
 #pragma unroll
     for (uint32_t i = 0; i < group::quads; ++i) part[i] = x.at[i].bytes(bytes_);
+    store_partial(part, g);
+  }
+  // Writes only the shift % 8 bits of the rests that are not in planes of bytes: the lowest of each byte.
+  __device__ void store_partial(const uint32_t (&part)[group::quads], uint32_t g) const {
     if ((shift_ & 4) != 0) group::template store_bits<4>(of_four_, of_four_words_, g, part, 0);
     if ((shift_ & 2) != 0) group::template store_bits<2>(of_two_, of_two_words_, g, part, shift_ & 4);
     if ((shift_ & 1) != 0) group::template store_bits<1>(of_one_, of_one_words_, g, part, shift_ & 6);
@@ -54,13 +58,18 @@ template <uint32_t Width, class Word> class rest_planes {
         from += plane_;
       }
     if (shift_ % 8 == 0) return;
+    const uint32_t rest = partial(q);
+#pragma unroll
+    for (uint32_t b = 0; b < Width; ++b)
+      if (b == bytes_) or_bytes(x, rest, b);
+  }
+  // Returns what store_partial wrote of quad q.
+  __device__ uint32_t partial(uint32_t q) const {
     uint32_t rest = 0;
     if ((shift_ & 4) != 0) rest = group::template load_bits<4>(of_four_, q);
     if ((shift_ & 2) != 0) rest |= group::template load_bits<2>(of_two_, q) << (shift_ & 4);
     if ((shift_ & 1) != 0) rest |= group::template load_bits<1>(of_one_, q) << (shift_ & 6);
-#pragma unroll
-    for (uint32_t b = 0; b < Width; ++b)
-      if (b == bytes_) or_bytes(x, rest, b);
+    return rest;
   }
 
  private:

@@ -64,9 +64,13 @@ class codes_to_shared {
     put(c, d);
     return true;
   }
+  void put_bits(std::uint32_t x, std::uint32_t bits) { append_bits(x & ~static_cast<std::uint32_t>((std::uint64_t{1} << (32 - bits)) - 1), bits); }
   void stay_before(std::uint32_t* last) { at_ = (std::min)(at_, last); }
   std::uint32_t bits() const { return bits_; }
   void finish() { *at_ = static_cast<std::uint32_t>(word_ >> 32); }
+  void finish_any() {
+    if (fill_ != 0) finish();
+  }
   void merge() {
     if (fill_ != 0) atomic_or(at_, static_cast<std::uint32_t>(word_ >> 32));
   }
@@ -74,7 +78,10 @@ class codes_to_shared {
  private:
   void append(std::uint32_t code) {
     const std::uint32_t length = code & 15;
-    word_ |= static_cast<std::uint64_t>(code - length) << 32 >> fill_;
+    append_bits(code - length, length);
+  }
+  void append_bits(std::uint32_t x, std::uint32_t length) {
+    word_ |= static_cast<std::uint64_t>(x) << 32 >> fill_;
     bits_ += length;
     fill_ += length;
     if (fill_ < 32) return;

@@ -156,6 +156,9 @@ inline std::uint32_t most_pair(std::uint32_t a, std::uint32_t b) {
   const auto most = [&](int k) { return static_cast<std::uint32_t>((std::max)(of_pair(a, k), of_pair(b, k))); };
   return make_pair(most(0), most(1));
 }
+inline std::uint32_t most_unsigned_pair(std::uint32_t a, std::uint32_t b) {
+  return make_pair((std::max)(a & 0xffffu, b & 0xffffu), (std::max)(a >> 16, b >> 16));
+}
 inline std::uint32_t add_pair(std::uint32_t a, std::uint32_t b) { return make_pair(a + b, (a >> 16) + (b >> 16)); }
 inline std::uint32_t non_zero_pair(std::uint32_t x) { return make_pair(of_pair(x, 0) != 0, of_pair(x, 1) != 0); }
 
