@@ -194,6 +194,18 @@ template <uint32_t Selectors> __device__ __forceinline__ uint32_t byte_signs(uin
   constexpr uint32_t of_signs = Selectors | 0x8888;
   return byte_perm<of_signs>(lo, hi);
 }
+/// Returns a | b | c.
+__device__ __forceinline__ uint32_t or3(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t x;
+  asm("lop3.b32 %0, %1, %2, %3, 0xfe;" : "=r"(x) : "r"(a), "r"(b), "r"(c));
+  return x;
+}
+/// Returns a | (b & mask).
+__device__ __forceinline__ uint32_t or_part(uint32_t a, uint32_t b, uint32_t mask) {
+  uint32_t x;
+  asm("lop3.b32 %0, %1, %2, %3, 0xf8;" : "=r"(x) : "r"(a), "r"(b), "r"(mask));
+  return x;
+}
 /// Returns (a | b) & mask.
 __device__ __forceinline__ uint32_t or_masked(uint32_t a, uint32_t b, uint32_t mask) {
   uint32_t x;
@@ -247,7 +259,8 @@ __device__ __forceinline__ uint32_t least_pair(uint32_t a, uint32_t b) { return 
 __device__ __forceinline__ uint32_t most_pair(uint32_t a, uint32_t b) { return __vmaxs2(a, b); }
 /// Returns the sums, modulo 2^16.
 __device__ __forceinline__ uint32_t add_pair(uint32_t a, uint32_t b) { return __vadd2(a, b); }
-/// Returns the larger ones of integers without sign.
+/// The same for integers without sign.
+__device__ __forceinline__ uint32_t least_unsigned_pair(uint32_t a, uint32_t b) { return __vminu2(a, b); }
 __device__ __forceinline__ uint32_t most_unsigned_pair(uint32_t a, uint32_t b) { return __vmaxu2(a, b); }
 /// Returns 1 in place of each integer that is not 0.
 __device__ __forceinline__ uint32_t non_zero_pair(uint32_t x) { return __vminu2(x, 0x00010001u); }

@@ -57,7 +57,7 @@ struct book_tables {
   alignas(16) uint32_t single[books][symbols] = {};
   // Of the next 8 bits: a symbol, or no_code for the escape.
   alignas(16) uint16_t decode[books][1u << code_bits] = {};
-  // Of a symbol: its bits in each book of a look, those of `escape` for all further symbols too.
+  // Of a symbol: its bits in each book of a look, at most 15; those of `escape` for all further symbols too.
   alignas(16) uint8_t cost[2][symbols][first_of_second] = {};
 
   constexpr book_tables() {
@@ -75,7 +75,8 @@ struct book_tables {
       for (uint32_t s = 0; s < symbols; ++s) {
         if (lengths[b][s] == '0') single[b][s] = single[b][escape];
         const bool coded = (single[b][s] & no_code) == 0;
-        cost[b / first_of_second][s][b % first_of_second] = static_cast<uint8_t>(single[b][s] % 16 + (coded ? 0 : 8));
+        const uint32_t bits = single[b][s] % 16 + (coded ? 0 : 8);
+        cost[b / first_of_second][s][b % first_of_second] = static_cast<uint8_t>(bits < 15 ? bits : 15);
       }
       for (uint32_t i = 0; i < 256; ++i) {
         const uint32_t x = single[b][i % 16], y = single[b][i / 16], length = x % 16;

@@ -67,24 +67,20 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
         mine.staged, codebooks_format::device_tables.cost[0]);
     symbols_of_part s;
     const uint32_t zeros = split(values, s, mine);
-    uint32_t book;
-    bool second = false;
     stored_ = rows();
     masked_ = false;
-#pragma unroll 1
-    for (;;) {
-      device::sync_warp();  // the costs are there
-      uint32_t least;
-      book = best_book(s, mine.staged, least);
-      device::sync_warp();
-      if (second || is_good(s, least)) break;
-      second = true;
+    device::sync_warp();  // the costs are there
+    uint32_t least, book = best_book(s, mine.staged, least);
+    const bool second = !is_good(s, least);
+    if (second) {
       if (is_full()) find_masks(s, mine, zeros);
       look_again(s);
+      device::sync_warp();
       codebooks_format::copy_by_warp<sizeof(codebooks_format::book_tables::cost[0])>(
           mine.staged, codebooks_format::device_tables.cost[1]);
+      device::sync_warp();
+      book = half + best_book(s, mine.staged, least);
     }
-    if (second) book += half;
     uint32_t most;
 #pragma unroll 1
     for (;;) {
@@ -145,6 +141,8 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
     uint32_t top;
   };
 
+  // Returns whether all cells of the part are stored, and full.
+  __device__ bool is_whole() const { return is_full() && !masked_; }
   // Returns the index in the part of the first value of this thread in row r.
   __device__ static uint32_t index(int r) {
     return static_cast<uint32_t>(r) * shape::row_values + device::lane_id() * lane_values;
@@ -237,30 +235,33 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
 
   // Returns the book with the least cost for the sample, of those of the look whose costs are given; and its cost.
   __device__ uint32_t best_book(const symbols_of_part& s, const uint32_t* cost, uint32_t& least) const {
-    constexpr uint32_t words = half / 4;
-    device::vec128 sum{};
-    static_assert(words == 4);
-    detail::unrolled<tile::rows>([&]<int R>() {
-      if (in_sample<R>()) {
-        const uint32_t symbol = sampled_of<R>(s);
-        const device::vec128 x = reinterpret_cast<const device::vec128*>(
-            cost)[symbol < codebooks_format::escape ? symbol : codebooks_format::escape];
+    device::vec128 sum{};  // of 16 books a byte each: 8 of at most 15
+    const auto add = [&]<bool Whole>() {
+      detail::unrolled<tile::rows>([&]<int R>() {
+        if (Whole || in_sample<R>()) {
+          const uint32_t symbol = sampled_of<R>(s);
+          const device::vec128 x = reinterpret_cast<const device::vec128*>(
+              cost)[symbol < codebooks_format::escape ? symbol : codebooks_format::escape];
 #pragma unroll
-        for (uint32_t i = 0; i < words; ++i) sum.w[i] += x.w[i];
-      }
-    });
+          for (uint32_t i = 0; i < 4; ++i) sum.w[i] += x.w[i];
+        }
+      });
+    };
+    if (is_whole())
+      add.template operator()<true>();
+    else
+      add.template operator()<false>();
+    // Of two books in a word: the sums, at most 256 * 15, and below them the numbers of the books.
     uint32_t best = ~0u;
 #pragma unroll
-    for (uint32_t i = 0; i < words; ++i)
-#pragma unroll
-      for (uint32_t h = 0; h < 2; ++h) {
-        const uint32_t pair = device::warp_sum(sum.w[i] >> 8 * h & 0x00ff00ff), b = 4 * i + h;
-        const uint32_t low = (pair & 0xffff) << 8 | b, high = pair >> 16 << 8 | (b + 2);
-        best = best < low ? best : low;
-        best = best < high ? best : high;
-      }
-    least = best >> 8;
-    return best & 255;
+    for (uint32_t b = 0; b < 8; ++b) {
+      const uint32_t pair = device::warp_sum(sum.w[b / 2] >> 8 * (b % 2) & 0x00ff00ff);
+      const uint32_t first = 4 * (b / 2) + b % 2;
+      best = device::least_unsigned_pair(best, pair * half + (first | (first + 2) << 16));
+    }
+    best = best >> 16 < (best & 0xffff) ? best >> 16 : best & 0xffff;
+    least = best / half;
+    return best % half;
   }
 
   // Calls f(offset, other offset, size) for each plane of the rests of `values` values, and of `others` values: where
@@ -375,31 +376,43 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
                                  typename TempStorage::of_part& mine) const {
     device::codes_to_shared to(mine.staged, 32 * device::lane_id(), device::warp_size);
     const device::shared_words pair(mine.pair);
-#pragma unroll
-    for (int r = 0; r < tile::rows; ++r) {
-      if ((stored_ >> r & 1) == 0) continue;
-      uint32_t e[2 * quads], marks = 0, large = 0;
+    const bool whole = is_whole();
+    uint32_t next[2 * quads];  // entries of the next row, which are there when it is written
+    const auto look_up = [&](int r) {
 #pragma unroll
       for (uint32_t q = 0; q < quads; ++q) {
         const uint32_t two = s.four[r][q] | s.four[r][q] >> 4;
-        e[2 * q] = pair.template of<0, 8>(two);
-        e[2 * q + 1] = pair.template of<16, 8>(two);
-        marks |= e[2 * q] | e[2 * q + 1];
+        next[2 * q] = pair.template of<0, 8>(two);
+        next[2 * q + 1] = pair.template of<16, 8>(two);
+      }
+    };
+    look_up(0);
+#pragma unroll
+    for (int r = 0; r < tile::rows; ++r) {
+      uint32_t e[2 * quads], marks = 0, large = 0;
+#pragma unroll
+      for (uint32_t q = 0; q < quads; ++q) {
+        e[2 * q] = next[2 * q];
+        e[2 * q + 1] = next[2 * q + 1];
+        marks = device::or3(marks, e[2 * q], e[2 * q + 1]);
         large |= s.four[r][q];
       }
+      if (r + 1 < tile::rows) look_up(r + 1);
+      if (!whole && (stored_ >> r & 1) == 0) continue;
       if (((marks & codebooks_format::no_code) | (large & 0xf0f0f0f0)) == 0) {
 #pragma unroll
-        for (uint32_t q = 0; q < quads; ++q) {
-          const uint32_t a = e[2 * q], b = e[2 * q + 1];
-          to.put_bits((a & 0xffff0000) | device::funnel_shift_right(b, 0, a), (a + b) & 63);
-        }
+        for (uint32_t q = 0; q < quads; ++q) put_four(to, e[2 * q], e[2 * q + 1]);
       } else {
 #pragma unroll 1
         for (uint32_t q = 0; q < quads; ++q) {
-          uint32_t four = s.four[r][0];
+          uint32_t four = s.four[r][0], a = e[0], b = e[1];
 #pragma unroll
-          for (uint32_t i = 1; i < quads; ++i) four = i == q ? s.four[r][i] : four;
-          put_slowly(to, four, s.top, second, single, mine.staged);
+          for (uint32_t i = 1; i < quads; ++i)
+            if (i == q) four = s.four[r][i], a = e[2 * i], b = e[2 * i + 1];
+          if ((((a | b) & codebooks_format::no_code) | (four & 0xf0f0f0f0)) == 0)
+            put_four(to, a, b);
+          else
+            put_slowly(to, four, s.top, second, single, mine.staged);
         }
       }
       to.stay_before(last_word(mine.staged));
@@ -411,19 +424,27 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
   __device__ static uint32_t* last_word(uint32_t* staged) {
     return staged + device::warp_size * (shape::stream_words - 1) + device::lane_id();
   }
+  // Writes the codes of four symbols, two to an entry.
+  __device__ static void put_four(device::codes_to_shared& to, uint32_t a, uint32_t b) {
+    to.put_bits(device::or_part(device::funnel_shift_right(b, 0, a), a, 0xffff0000), (a + b) & 63);
+  }
+  // Writes four symbols, of which some have no code or are not in the table of pairs.
   __device__ static void put_slowly(device::codes_to_shared& to, uint32_t four, uint32_t top, bool second,
                                     const uint32_t* single, uint32_t* staged) {
     uint32_t* const last = last_word(staged);
-#pragma unroll 1
+    uint32_t e[4];
+#pragma unroll
     for (uint32_t k = 0; k < 4; ++k) {
-      const uint32_t symbol = four & 255;
-      four >>= 8;
-      const uint32_t e = __ldg(single + (symbol < codebooks_format::escape ? symbol : codebooks_format::escape));
-      to.put_bits(e & 0xff000000, e & 15);
+      const uint32_t symbol = four >> 8 * k & 255;
+      e[k] = __ldg(single + (symbol < codebooks_format::escape ? symbol : codebooks_format::escape));
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < 4; ++k) {
+      to.put_bits(e[k] & 0xff000000, e[k] & 15);
       to.stay_before(last);
-      if ((e & codebooks_format::no_code) == 0) continue;
-      const uint32_t exponent = second && symbol == 0 ? 0 : top - symbol;
-      to.put_bits(exponent << 24, 8);
+      if ((e[k] & codebooks_format::no_code) == 0) continue;
+      const uint32_t symbol = four >> 8 * k & 255;
+      to.put_bits((second && symbol == 0 ? 0 : top - symbol) << 24, 8);
       to.stay_before(last);
     }
   }
@@ -443,7 +464,7 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
     device::shared_steps from(staged, lane, shape::stream_words * 32, 32);
 #pragma unroll 1
     for (uint32_t i = 0; i < whole; ++i) {
-      const uint32_t now = i < shape::stream_words ? from.get() : 0;
+      const uint32_t now = from.get();  // i < stream_words, as bits_ <= most_stream_bits
       to[i] = device::funnel_shift_right(now, before, shift);
       before = now;
     }

@@ -94,8 +94,10 @@ template <floating_element T> struct fields {
     if constexpr (partial != 0) {
       const huffman_format::rest_planes<width, const uint32_t> all(shape::planes(4 * plane_words, shape::rest),
                                                                    shape::rest, planes);
+      uint32_t part[quads];
+      all.load_partial(part, g);
 #pragma unroll
-      for (uint32_t q = 0; q < quads; ++q) rest[q][whole] = all.partial(g * quads + q);
+      for (uint32_t q = 0; q < quads; ++q) rest[q][whole] = part[q];
     }
   }
 

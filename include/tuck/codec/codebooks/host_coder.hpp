@@ -213,7 +213,7 @@ template <uint32_t Width> bool host_coder<Width>::find_book(uint32_t count, bool
   detail::vectorized([&] {
     sums all = {};
     for (uint32_t l = 0; l < streams; ++l) {
-      costs of_stream = {};  // at most 16 in each row
+      costs of_stream = {};  // at most 15 in each row
       for (uint32_t r = 0; r < rows; ++r) {
         if (!in_sample(r, l, count)) continue;
         const uint32_t symbol = my_.symbol[index(r, l) + r % lane_values];

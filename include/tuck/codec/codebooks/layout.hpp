@@ -22,7 +22,7 @@
 // zeros, which are neither in planes nor in streams.
 //
 // Encoders' choices. The sample are, of the cell of stream l in row r, values r % (16 / w), of w bytes; what a book costs
-// is the sum of its bits, with the bits of escapes, for those that are there and stored. First, `top` is the largest
+// is the sum of its bits, with those of an escape but at most 15 each, for those that are there and stored. First, `top` is the largest
 // exponent field of the part; the book is the first one with the least cost among those before first_of_second. If that
 // is more than `dear` / 16 bits a value, the part gets a second look. So does a part of a type of at most 5 bits of
 // exponent if a quarter of the sample or more has exponent field 0. It is masked if it has 4 KiB and at least

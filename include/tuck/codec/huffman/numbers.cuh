@@ -222,6 +222,24 @@ template <uint32_t Width> struct number_group {
     else
       return widen<K>(reinterpret_cast<const std::conditional_t<K == 2, uint8_t, uint16_t>*>(plane)[q]);
   }
+  // Adds these bits of group g, moved up by `up` bits, to a word of bytes for each quad.
+  template <uint32_t K>
+  __device__ static void add_bits(const uint32_t* plane, uint32_t g, uint32_t up, uint32_t (&part)[quads]) {
+    constexpr uint32_t bits = K * values, of_quad = 4 * K;
+    static_assert(quads > 1, "a group of one quad may have half a byte");
+    uint32_t x[bits == 64 ? 2 : 1];
+    if constexpr (bits == 64) {
+      const uint2 two = reinterpret_cast<const uint2*>(plane)[g];
+      x[0] = two.x;
+      x[1] = two.y;
+    } else {
+      using piece = std::conditional_t<bits == 8, uint8_t, std::conditional_t<bits == 16, uint16_t, uint32_t>>;
+      x[0] = reinterpret_cast<const piece*>(plane)[g];
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < quads; ++i)
+      part[i] |= widen<K>(x[of_quad * i / 32] >> of_quad * i % 32 & low_mask(of_quad)) << up;
+  }
 
  private:
   // Moves the lowest K bits of each byte together: to the lower halves of both halves of a word for 4, else to the

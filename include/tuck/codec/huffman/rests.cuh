@@ -63,7 +63,15 @@ template <uint32_t Width, class Word> class rest_planes {
     for (uint32_t b = 0; b < Width; ++b)
       if (b == bytes_) or_bytes(x, rest, b);
   }
-  // Returns what store_partial wrote of quad q.
+  // Returns what store_partial wrote of group g. The planes are at a multiple of 8.
+  __device__ void load_partial(uint32_t (&part)[group::quads], uint32_t g) const {
+#pragma unroll
+    for (uint32_t i = 0; i < group::quads; ++i) part[i] = 0;
+    if ((shift_ & 4) != 0) group::template add_bits<4>(of_four_, g, 0, part);
+    if ((shift_ & 2) != 0) group::template add_bits<2>(of_two_, g, shift_ & 4, part);
+    if ((shift_ & 1) != 0) group::template add_bits<1>(of_one_, g, shift_ & 6, part);
+  }
+  // Returns what it wrote of quad q.
   __device__ uint32_t partial(uint32_t q) const {
     uint32_t rest = 0;
     if ((shift_ & 4) != 0) rest = group::template load_bits<4>(of_four_, q);

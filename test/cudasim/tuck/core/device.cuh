@@ -128,6 +128,8 @@ template <std::uint32_t Selectors> inline std::uint32_t byte_perm(std::uint32_t 
 template <std::uint32_t Selectors> inline std::uint32_t byte_signs(std::uint32_t low, std::uint32_t high) {
   return __byte_perm(low, high, Selectors | 0x8888);
 }
+inline std::uint32_t or_part(std::uint32_t a, std::uint32_t b, std::uint32_t mask) { return a | (b & mask); }
+inline std::uint32_t or3(std::uint32_t a, std::uint32_t b, std::uint32_t c) { return a | b | c; }
 inline std::uint32_t or_masked(std::uint32_t a, std::uint32_t b, std::uint32_t mask) { return (a | b) & mask; }
 inline std::uint64_t join_words(std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; }
 inline void split_words(std::uint64_t x, std::uint32_t& low, std::uint32_t& high) {
@@ -155,6 +157,9 @@ inline std::uint32_t least_pair(std::uint32_t a, std::uint32_t b) {
 inline std::uint32_t most_pair(std::uint32_t a, std::uint32_t b) {
   const auto most = [&](int k) { return static_cast<std::uint32_t>((std::max)(of_pair(a, k), of_pair(b, k))); };
   return make_pair(most(0), most(1));
+}
+inline std::uint32_t least_unsigned_pair(std::uint32_t a, std::uint32_t b) {
+  return make_pair((std::min)(a & 0xffffu, b & 0xffffu), (std::min)(a >> 16, b >> 16));
 }
 inline std::uint32_t most_unsigned_pair(std::uint32_t a, std::uint32_t b) {
   return make_pair((std::max)(a & 0xffffu, b & 0xffffu), (std::max)(a >> 16, b >> 16));
