@@ -101,9 +101,9 @@ def work_codecs(size, types, place):
 
 
 def work_dense(place):
-    """huffman and exponents on dense tensors."""
+    """huffman and codebooks on dense tensors."""
     size = SMALL if place.simulated else "256MiB"
-    runs = [(["--no-peers", "--size", size, "--codec", "huffman,exponents", "--data", path, "--type", kind],
+    runs = [(["--no-peers", "--size", size, "--codec", "huffman,codebooks", "--data", path, "--type", kind],
              {"recording": name}) for name, kind, path in recordings.dense(place)]  # fmt: skip
     return concluded(place, bench_each(place, runs), read_dense, "row")
 

@@ -39,7 +39,7 @@ FIRST_HALF = (
     test("swap_test", 60), test("evicting_pool_test", 20), sanitizer("racecheck", 80), sanitizer("initcheck", 60),
     Step("python", "the Python package with arrays on the GPU: its tests, and times of 64 MiB by each codec", 60,
          python_package.work_python),
-    Step("dense", "huffman and exponents on dense bf16 and fp8", 40, measurements.work_dense, program="tuck-bench"),
+    Step("dense", "huffman and codebooks on dense bf16 and fp8", 40, measurements.work_dense, program="tuck-bench"),
     codecs("256MiB", "f32,bf16", 85, gpu_only=False),  # the others would be the same without a GPU
     codecs("16MiB", "f32", 25),
     experiment("machine", "latencies and rates of instructions, memory and messages", 20, measurements.read_machine,

@@ -17,7 +17,7 @@ KV = Path(__file__).resolve().parents[2] / "examples/data/kv"
 MIB = 1 << 20
 PREDICTED = [["--size", "256MiB", "--type", "f32,bf16", "--sparsity", ".6", "--pattern", "clustered"],
              ["--size", "256MiB", "--type", "bf16", "--pattern", "recorded", "--data", KV,
-              "--codec", "huffman,exponents"]]  # fmt: skip
+              "--codec", "huffman,codebooks"]]  # fmt: skip
 PROFILED = [["--codec", "quantize,zvc+rle+huffman,deflate", "--size", "256MiB", "--type", "f32"],
             ["--codec", "huffman", "--size", "256MiB", "--type", "bf16", "--pattern", "recorded", "--data", KV]]
 KEPT = ("operation", "codec", "type", "pattern", "sparsity", "raw_bytes", "ratio")

@@ -30,7 +30,7 @@ COLOURS = {
     "zvc": "#0072B2", "rle": "#E69F00", "rle-zero": "#D55E00", "bitpack": "#CC79A7", "deflate": "#009E73",
     "quantize": "#56B4E9", "zvc+huffman": "#1A0066", "zvc+rle+huffman": "#AA1166",
     "huffman": "#11CC8C", "quantize+delta+zvc+huffman": "#663300",
-    "delta+rle+bitpack": "#0D260D", "exponents": "#7A9A01",
+    "delta+rle+bitpack": "#0D260D", "codebooks": "#7A9A01",
 }
 OTHER_COLOURS = ["#7F7F00", "#9966EE", "#884466", "#3D5C5C"]
 MARKERS, PEER_MARKERS, DASHES = "osD^vPXph*<>", "os^vD<>ph", [(0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1, 2))]

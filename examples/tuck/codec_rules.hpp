@@ -12,7 +12,7 @@ namespace tuck::tools {
 // "unknown codec 'zip'; there are zvc, rle ...".
 std::string unknown_codec_text(std::string_view codec);
 
-// "zvc", or "f32=quantize,bf16=exponents,*=zvc". "*" stands for all types without a rule of their own. Types are those
+// "zvc", or "f32=quantize,bf16=codebooks,*=zvc". "*" stands for all types without a rule of their own. Types are those
 // of the library, so booleans, and types that it does not have, are u8. Spaces around names are ignored.
 class codec_rules {
  public:

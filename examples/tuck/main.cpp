@@ -192,7 +192,7 @@ void add_encode(CLI::App& program, encode_options& options) {
       "does not take, and tensors whose frame would not be smaller, are stored raw. A line at the end names the\n"
       "former.\n"
       "\n"
-      "--codec f32=quantize,bf16=exponents,*=zvc chooses by type; * stands for all other types. Types are u8, i8,\n"
+      "--codec f32=quantize,bf16=codebooks,*=zvc chooses by type; * stands for all other types. Types are u8, i8,\n"
       "u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8e4m3, f8e5m2. BOOL and all types that are not in this\n"
       "list count as u8, one value per byte. Types without a codec are stored raw. Types ignore\n"
       "case, and F8_E4M3 is f8e4m3, as in safetensors files.");

@@ -34,11 +34,10 @@ TUCK_TEMPLATE struct value_loops<4>;
 TUCK_TEMPLATE struct value_loops<8>;
 
 namespace detail {
-TUCK_TEMPLATE class host_groups<1, false>;
-TUCK_TEMPLATE class host_groups<2, false>;
-TUCK_TEMPLATE class host_groups<4, false>;
-TUCK_TEMPLATE class host_groups<8, false>;
-TUCK_TEMPLATE class host_groups<1, true>;
+TUCK_TEMPLATE class host_groups<1>;
+TUCK_TEMPLATE class host_groups<2>;
+TUCK_TEMPLATE class host_groups<4>;
+TUCK_TEMPLATE class host_groups<8>;
 }  // namespace detail
 
 namespace deflate_format {
@@ -58,6 +57,12 @@ TUCK_TEMPLATE class host_chunk<2>;
 TUCK_TEMPLATE class host_chunk<4>;
 TUCK_TEMPLATE class host_chunk<8>;
 }  // namespace huffman_format
+
+namespace codebooks_format {
+TUCK_TEMPLATE class host_coder<1>;
+TUCK_TEMPLATE class host_coder<2>;
+TUCK_TEMPLATE class host_coder<4>;
+}  // namespace codebooks_format
 
 // Only what the host alone uses: kernels use the other members of these classes.
 TUCK_TEMPLATE uint32_t steps<f8e4m3>::encode_chunk(span<const f8e4m3>, span<const f8e4m3>, bytes,

@@ -97,7 +97,7 @@ class Bench(Folder):
         sizes = [int(of["a_gelu", "quantize", bound]["encoded_bytes"]) for bound in (1e-2, 1e-3, 1e-4)]
         self.assertEqual(sizes, sorted(sizes))
         self.assertNotIn(("w_one_bf16", "quantize", 1e-3), of)  # bounds are for f32
-        self.assertNotIn(("mine", "exponents", 0), of)  # which does not take f64
+        self.assertNotIn(("mine", "codebooks", 0), of)  # which does not take f64
 
     def test_rows_have_the_length_of_the_last_dimension(self):
         values = random.Random(1).sample(range(1 << 16), 120) * 100

@@ -54,7 +54,7 @@ TEST_F(CliStreams, safetensors_files) {
             "tuck: " + out + ": the output is a safetensors file, and its name must end in .safetensors\n");
   // Lines for people do not go where the file goes.
   scratch::write(model, safetensors("{" + described("n", "I64", "", 0, 8) + "}", "12345678"));
-  const answer noted = tuck_cli_reading(model, {"encode", "--codec", "exponents", "-", "-"});
+  const answer noted = tuck_cli_reading(model, {"encode", "--codec", "codebooks", "-", "-"});
   EXPECT_NE(noted.err.find("tuck: standard input: stored raw"), std::string::npos);
   EXPECT_EQ(noted.out.find("stored raw"), std::string::npos);
   scratch::write(packed, noted.out);

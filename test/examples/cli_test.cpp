@@ -92,14 +92,14 @@ TEST_F(Cli, sixteen_bit_integers_as_bf16) {
 
 TEST_F(Cli, eight_bit_integers_as_8_bit_floats) {
   for (const char* type : {"f8e4m3", "f8e5m2"})
-    for (const char* codec : {"zvc", "exponents", "huffman"}) {
+    for (const char* codec : {"zvc", "codebooks", "huffman"}) {
       expect_round_trip(npy(dict("|u1", "(999,)"), sparse_data(999)), {"--codec", codec, "--as", type});
       EXPECT_EQ(info_json()["dtype"], type);
     }
   EXPECT_EQ(refusal({"encode", "--codec", "quantize", "--error-bound", "1", "--as", "f8e4m3", in, frame}, in),
             "quantize takes f16, bf16, f32, f64, not f8e4m3");
-  EXPECT_EQ(refusal({"encode", "--codec", "exponents", in, frame}, in),
-            "exponents takes f16, bf16, f32, f8e4m3, f8e5m2, not u8");
+  EXPECT_EQ(refusal({"encode", "--codec", "codebooks", in, frame}, in),
+            "codebooks takes f16, bf16, f32, f8e4m3, f8e5m2, not u8");
   scratch::write(in, npy(dict("<u2", "(2,)"), sparse_data(4)));
   EXPECT_EQ(refusal({"encode", "--as", "f8e4m3", in, frame}, in), "--as f8e4m3 takes 8-bit integers, not u16");
 }

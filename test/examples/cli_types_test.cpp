@@ -67,8 +67,8 @@ TEST_F(CliTypes, tensors_that_a_codec_does_not_take_stay_as_they_are) {
   const std::string left_out = model +
                                ": stored raw, because --codec has no codec for their type: "
                                "batches (I64), mask (BOOL), table (C64)\n";
-  EXPECT_EQ(round_trip({"--codec", "exponents"}), left_out);
-  EXPECT_EQ(codecs(), (named{{"w", "exponents"}, {"batches", "raw"}, {"mask", "raw"}, {"table", "raw"}}));
+  EXPECT_EQ(round_trip({"--codec", "codebooks"}), left_out);
+  EXPECT_EQ(codecs(), (named{{"w", "codebooks"}, {"batches", "raw"}, {"mask", "raw"}, {"table", "raw"}}));
   EXPECT_EQ(round_trip({"--codec", "quantize", "--error-bound", "1e-3"}, false), left_out);
   EXPECT_EQ(codecs(), (named{{"w", "quantize"}, {"batches", "raw"}, {"mask", "raw"}, {"table", "raw"}}));
   const auto [header, data] = parts(packed);
@@ -91,25 +91,25 @@ TEST_F(CliTypes, many_names_are_counted) {
   for (size_t i = 0; i < 20; ++i)
     json += (i == 0 ? "" : ",") + described("n" + std::to_string(i), "I64", "", 8 * i, 8 * i + 8);
   scratch::write(model, safetensors("{" + json + "}", dense_data(160)));
-  EXPECT_NE(round_trip({"--codec", "exponents"}).find("n0 (I64), n1 (I64), n2 (I64)"), std::string::npos);
-  EXPECT_NE(round_trip({"--codec", "exponents"}).find("n11 (I64), and 8 more\n"), std::string::npos);
+  EXPECT_NE(round_trip({"--codec", "codebooks"}).find("n0 (I64), n1 (I64), n2 (I64)"), std::string::npos);
+  EXPECT_NE(round_trip({"--codec", "codebooks"}).find("n11 (I64), and 8 more\n"), std::string::npos);
   // Whatever their length: one is named, and a line stays short.
   json.clear();
   for (size_t i = 0; i < 20; ++i)
     json += (i == 0 ? "" : ",") + described(std::string(200, 'n') + std::to_string(i), "I64", "", 8 * i, 8 * i + 8);
   scratch::write(model, safetensors("{" + json + "}", dense_data(160)));
-  EXPECT_NE(round_trip({"--codec", "exponents"}).find(std::string(80, 'n') + " (I64), and 19 more\n"),
+  EXPECT_NE(round_trip({"--codec", "codebooks"}).find(std::string(80, 'n') + " (I64), and 19 more\n"),
             std::string::npos);
 }
 
 TEST_F(CliTypes, codecs_by_type) {
   write_checkpoint();
-  EXPECT_EQ(round_trip({"--codec", "f32=exponents,*=rle"}), "");
-  EXPECT_EQ(codecs(), (named{{"w", "exponents"}, {"batches", "raw"}, {"mask", "raw"}, {"table", "rle"}}));
+  EXPECT_EQ(round_trip({"--codec", "f32=codebooks,*=rle"}), "");
+  EXPECT_EQ(codecs(), (named{{"w", "codebooks"}, {"batches", "raw"}, {"mask", "raw"}, {"table", "rle"}}));
   EXPECT_EQ(round_trip({"--codec", "F32=quantize,i64=zvc,u8=huffman", "--error-bound", "1e-2"}, false), "");
   EXPECT_EQ(codecs(), (named{{"w", "quantize"}, {"batches", "raw"}, {"mask", "raw"}, {"table", "huffman"}}));
-  EXPECT_EQ(round_trip({"--codec", " f32 = exponents , *= rle "}), "");
-  EXPECT_EQ(codecs(), (named{{"w", "exponents"}, {"batches", "raw"}, {"mask", "raw"}, {"table", "rle"}}));
+  EXPECT_EQ(round_trip({"--codec", " f32 = codebooks , *= rle "}), "");
+  EXPECT_EQ(codecs(), (named{{"w", "codebooks"}, {"batches", "raw"}, {"mask", "raw"}, {"table", "rle"}}));
   EXPECT_EQ(round_trip({"--codec", "u8=huffman"}),
             model + ": stored raw, because --codec has no codec for their type: w (F32), batches (I64)\n");
   scratch::write(in, npy(dict("<f4", "(3000,)"), sparse_data(12000)));
@@ -235,7 +235,7 @@ TEST_F(CliTypes, types_that_the_library_lacks_are_bytes) {
       EXPECT_EQ(round_trip({"--codec", codec}), "");
       EXPECT_EQ(codecs()["t"], bytes < 1000 ? "raw" : codec);
     }
-    EXPECT_NE(round_trip({"--codec", "exponents"}), "");
+    EXPECT_NE(round_trip({"--codec", "codebooks"}), "");
     EXPECT_EQ(codecs()["t"], "raw");
   }
 }

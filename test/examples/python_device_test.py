@@ -236,7 +236,7 @@ class Device(unittest.TestCase):
                 y = tuck.decode(tuck.encode(Standin(x)), check=True)
                 self.assertEqual((y.shape, y.numpy().tobytes()), (x.shape, x.tobytes()), dtype)
         bits = (sparse().view(np.uint32) >> 16).astype(np.uint16)
-        frame = tuck.encode(Standin(bits), "exponents", dtype="bf16")
+        frame = tuck.encode(Standin(bits), "codebooks", dtype="bf16")
         self.assertEqual(tuck.info(frame_of(frame)).dtype, "bf16")
         self.assertEqual(tuck.decode(frame).numpy().tobytes(), bits.tobytes())
 
@@ -274,7 +274,7 @@ class Device(unittest.TestCase):
                 Standin(np.arange(3)), many[1]]), (tuck.ContiguityError, "1", [many[1], Standin(
                     sparse(), data=(many[1].memory.pointer.value + 2, False), shape=(3,))])]:
             with self.assertRaisesRegex(error, f"tensor {name}"):
-                tuck.encode_batch(batch, "exponents")
+                tuck.encode_batch(batch, "codebooks")
         with self.assertRaises(tuck.SizeError):
             tuck.encode_delta_batch(many, many[1:])
 
@@ -309,7 +309,7 @@ class Device(unittest.TestCase):
                 (tuck.BoundError, lambda: tuck.encode(device_x, "quantize")),
                 (tuck.BoundError, lambda: tuck.encode(device_x, bound=tuck.absolute(1))),
                 (tuck.BoundError, lambda: tuck.encode(device_x, "quantize", bound=tuck.absolute(0))),
-                (tuck.DtypeError, lambda: tuck.encode(Standin(x.astype(np.int32)), "exponents")),
+                (tuck.DtypeError, lambda: tuck.encode(Standin(x.astype(np.int32)), "codebooks")),
                 (tuck.DtypeError, lambda: tuck.encode(device_x, dtype="bf16")),
                 (tuck.ByteOrderError, lambda: tuck.encode(Standin(x, typestr=big.dtype.str))),
                 (tuck.DtypeError, lambda: tuck.encode(Standin(x, typestr="<c8", shape=(30, 250)))),

@@ -77,7 +77,7 @@ class Arrays(unittest.TestCase):
 
     def test_integers_stand_for_floats(self):
         x = (sparse().view(np.uint32) >> 16).astype(np.uint16)
-        frame = tuck.encode(x, "exponents", dtype="bf16")
+        frame = tuck.encode(x, "codebooks", dtype="bf16")
         self.assertEqual(tuck.info(frame).dtype, "bf16")
         y = tuck.decode(frame)
         self.assertEqual((y.dtype, y.tobytes()), (np.uint16, x.tobytes()))
@@ -593,7 +593,7 @@ class Files(unittest.TestCase):
 
     def test_types_that_numpy_has_not(self):
         path, bits = self.folder / "m.tuck", (sparse().view(np.uint32) >> 16).astype(np.uint16)
-        tuck.save(path, {"w": bits, "v": bits}, "bf16=exponents,*=zvc", dtype={"w": "bf16"})
+        tuck.save(path, {"w": bits, "v": bits}, "bf16=codebooks,*=zvc", dtype={"w": "bf16"})
         self.same(tuck.load(path), {"w": bits, "v": bits})
         if torch is not None:
             seen = tuck.load(path, names=["w"], torch=True)
@@ -809,7 +809,7 @@ class Torch(unittest.TestCase):
         for job in jobs:
             job.start()
         del job, jobs  # takes back what has not begun
-        self.assertRaises(tuck.DtypeError, encode_job, x, "exponents", dtype="f64")
+        self.assertRaises(tuck.DtypeError, encode_job, x, "codebooks", dtype="f64")
         self.assertRaises(tuck.BoundError, encode_job, x, "quantize")
 
     @unittest.skipIf(torch is None or hasattr(torch.library, "custom_op"), "PyTorch has operators")

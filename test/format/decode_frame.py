@@ -15,6 +15,7 @@ from operator import mul
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
+import codebooks
 import deflate
 import huffman
 import lossless
@@ -28,8 +29,8 @@ DTYPES = {
     12: Dtype("f64", 8, "<f8", 52), 13: Dtype("f8e4m3", 1, "|u1", 3), 14: Dtype("f8e5m2", 1, "|u1", 2),
 }  # fmt: skip
 
-ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, GAPS, EXPONENTS, STEPS, ROWS = (
-    1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14
+ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, GAPS, STEPS, ROWS, CODEBOOKS = (
+    1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 14, 15
 )
 SPLITTERS = (ZVC, RLE, RLE_ZERO, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
@@ -176,8 +177,8 @@ def decode_chunk(data: bytes, count: int, dtype: Dtype, stages: list[Stage], bas
         return deflate.decode_chunk(data, count * dtype.width, dtype.width)
     if stages[0].id == HUFFMAN:
         return huffman.decode_chunk(data, count, dtype.width)
-    if stages[0].id == EXPONENTS:
-        return lossless.exponents(data, count, dtype.width)
+    if stages[0].id == CODEBOOKS:
+        return codebooks.decode_chunk(data, count, dtype)
     if stages[0].id == GAPS:
         return lossless.gaps(data, count, dtype.width)
     if stages[0].id == STEPS:
@@ -192,9 +193,9 @@ def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
     used = [stage for stage in stages if stage.id]
     require(stages == used + [Stage(0, 0, 0, 0, 0)] * (4 - len(used)), "header: unused stages are not zero")
     *before, last = (stage.id for stage in used)
-    fits = last in (ZVC, RLE, RLE_ZERO, BITPACK, HUFFMAN, GAPS) or (last in (QUANTIZE, DEFLATE, EXPONENTS, STEPS) and not before)
+    fits = last in (ZVC, RLE, RLE_ZERO, BITPACK, HUFFMAN, GAPS) or (last in (QUANTIZE, DEFLATE, CODEBOOKS, STEPS) and not before)
     fits = fits and all(i in FORMS or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
-    fits = fits and (last not in (EXPONENTS, STEPS) or (dtype.mantissa > 0 and dtype.width <= 4))
+    fits = fits and (last not in (CODEBOOKS, STEPS) or (dtype.mantissa > 0 and dtype.width <= 4))
     require(fits, f"the codec {before + [last]} is unknown")
     for stage in used:
         require(stage.version == 1, f"codec {stage.id}: version {stage.version} is unknown")

@@ -55,8 +55,25 @@ class golden_tensors {
     for (uint32_t i = 0; i < 2500; ++i) i / 250 % 2 == 0 ? sparse(8) : walk(i);
     return std::move(bytes_);
   }
+  // A chunk of 16 KiB and a tail, in parts of 4 KiB: usual floats with an infinity, cells of 16 bytes of which most are
+  // zeros, low bits that are zero, exponents of all kinds; and usual ones.
+  std::vector<std::byte> parts() {
+    const uint32_t part = 4096 / size_of(type_), cell = 16 / size_of(type_);
+    for (uint32_t i = 0; i < part; ++i) i == 1000 ? add(infinity()) : usual(0);
+    for (uint32_t i = 0; i < part; ++i) i / cell % 3 == 0 ? usual(0) : add(0);
+    for (uint32_t i = 0; i < part; ++i) usual(mantissa() / 2);
+    for (uint32_t i = 0; i < part; ++i) i % 2 == 0 ? usual(0) : add(random() & (2 * sign() - 1));
+    for (uint32_t i = 0; i < 700; ++i) usual(0);
+    return std::move(bytes_);
+  }
 
  private:
+  // Below 2, each binade half as often as the one above. The lowest `zeros` bits are 0.
+  void usual(uint32_t zeros) {
+    const uint64_t r = random(), below = std::min<uint64_t>(trailing_zeros(static_cast<uint32_t>(r) | 1u << 9), 6);
+    const uint64_t low = r >> 12 & ((uint64_t{1} << mantissa()) - 1);
+    add((r >> 39 != 0 ? sign() : 0) | ((one() - (below << mantissa())) | (low >> zeros << zeros)));
+  }
   uint64_t random() {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
     return state_ >> 24;
@@ -152,7 +169,7 @@ inline const std::vector<golden_case>& golden_cases() {
           if (codec.find("+huffman") != std::string::npos && type < dtype::f16) continue;
           if (codec == "delta+rle+bitpack" && type >= dtype::f16) continue;
           // Most codecs see a byte, whatever it is called.
-          if (type > dtype::f64 && codec != "zvc" && codec != "huffman" && codec != "exponents" && codec != "steps")
+          if (type > dtype::f64 && codec != "zvc" && codec != "huffman" && codec != "codebooks" && codec != "steps")
             continue;
           const bool has_rows = codec == tools::codec_with_rows;
           const tools::codec_choice choice{codec, bound, has_rows ? 24u : 1u};
@@ -203,6 +220,13 @@ inline const std::vector<golden_case>& golden_cases() {
                      with_low_zeros(golden_tensors(type, false).small(chunk, false), size_of(type), zeros),
                      {}});
     }
+    for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f8e4m3})
+      all.push_back({std::string("codebooks.") + tuck::name(type) + ".parts",
+                     {"codebooks", {}},
+                     type,
+                     {},
+                     golden_tensors(type, false).parts(),
+                     {}});
     for (const auto& [codec, type] : {std::pair<const char*, dtype>{"rle", dtype::u8},
                                       {"bitpack", dtype::i16},
                                       {"zvc", dtype::bf16},

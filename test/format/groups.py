@@ -1,4 +1,4 @@
-"""Integers in groups of 32 (codec/bitpack/groups.hpp), which bitpack, quantize and exponents are made of."""
+"""Integers in groups of 32 (codec/bitpack/groups.hpp), which bitpack and quantize are made of."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ GROUP = 32  # integers that have a shape in common
 PLAIN, CENTERED, BASED, DIFFERENCE = range(4)  # schemes
 
 
-def decode(data: bytes, count: int, width: int, allowed: int, signed: bool = True) -> tuple[list[int], int]:
-    """The integers modulo 2^(8 width), in up to `allowed` bits each, and where they end in `data`. Those not signed, of exponents,
-    have a greatest integer, from a least one on, in place of a base."""
+def decode(data: bytes, count: int, width: int, allowed: int) -> tuple[list[int], int]:
+    """The integers modulo 2^(8 width), in up to `allowed` bits each, and where they end in `data`."""
     groups, unit = ceil_div(count, GROUP), 2 if width == 8 else 1
     shapes_at = 4 + 4 * ceil_div(groups, WORD)
     require(len(data) >= shapes_at, "groups: the chunk is cut short")
@@ -38,8 +37,7 @@ def decode(data: bytes, count: int, width: int, allowed: int, signed: bool = Tru
         bits = ((shape & 31) + (scheme < BASED)) * unit
         require(bits <= allowed and not (scheme >= BASED and sparse), f"groups: one of shape {shape:#x}")
         lead_bits = {BASED: base_bits, DIFFERENCE: first_bits}.get(scheme, 0)
-        lead_field = fields(payload, at, lead_bits, 1)[0]
-        lead = unzigzag(lead_field) if signed or scheme != BASED else lead_field + little(data[2:4]) - (1 << bits) + 1
+        lead = unzigzag(fields(payload, at, lead_bits, 1)[0])
         at += lead_bits
         if scheme == DIFFERENCE:
             integers += accumulate([lead] + [unzigzag(z) for z in fields(payload, at, bits, GROUP - 1)])

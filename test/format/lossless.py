@@ -1,4 +1,4 @@
-"""Chunks of zvc, rle, bitpack, exponents, gaps and steps, and the transforms delta and rows: the headers codec/*/*.hpp have their formats.
+"""Chunks of zvc, rle, bitpack, gaps and steps, and the transforms delta and rows: the headers codec/*/*.hpp have their formats.
 
 zvc and rle return the values, and the size of the side stream in bytes.
 """
@@ -65,17 +65,6 @@ def bitpack(data: bytes, count: int, width: int) -> bytes:
     values, end = groups.decode(data, count, width, allowed={1: 9, 2: 17, 4: 32, 8: 64}[width])
     require(end == len(data) and little(data[2:4]) == 0, f"bitpack: {len(data)} bytes instead of {end}, or extra != 0")
     return pack(values, width)
-
-
-def exponents(data: bytes, count: int, width: int) -> bytes:
-    """Floats whose bits were rotated left by one: the upper bytes as groups, the planes of the others behind them."""
-    plane, bits = round_up(count, 4), 8 * width
-    require(len(data) < count * width, f"exponents: {len(data)} bytes cannot be a chunk")
-    rotated, end = groups.decode(data, count, 1, allowed=8, signed=False)
-    require(len(data) == end + (width - 1) * plane, f"exponents: {len(data)} bytes, whose groups end at {end}")
-    for at in range(end, len(data), plane):
-        rotated = [x << 8 | byte for x, byte in zip(rotated, data[at : at + count])]
-    return pack([x >> 1 | (x & 1) << bits - 1 for x in rotated], width)
 
 
 def undo_delta(data: bytes, width: int, form: int) -> bytes:

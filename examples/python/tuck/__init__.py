@@ -615,7 +615,7 @@ def save(path: Path, x: Union[Array, Mapping[str, Array]], codec: Optional[str] 
     path     for one tensor, a .tuck file: its frame. For several, a safetensors file of frames, whose name ends in
              .safetensors or .tuck; tensors whose frame would not be smaller are stored as they are
     x        array, or dict of arrays by name
-    codec    as for encode. For a dict also by type: "f32=quantize,bf16=exponents,*=zvc". None: "zvc", or with a base
+    codec    as for encode. For a dict also by type: "f32=quantize,bf16=codebooks,*=zvc". None: "zvc", or with a base
              what encode_delta takes
     base     None, or what the file is to be a delta of, as for encode_delta: an array, or for a dict a dict with the
              same names, and maybe more

@@ -18,7 +18,7 @@
 //   find_range(v, lowest, highest)
 //                                finds the range of the window, as integers of their type
 //   subtract<T>(v, count, base, to)
-//                                sets word to[i] to value i of type T minus `base`, or to 0 from `count` on
+//                                sets word to[i] to value i of the signed type T minus `base`, or to 0 from `count` on
 //   merge(from, width, to)       sets to[i] to from[2 i] | from[2 i + 1] << width, for a multiple of 4 words
 //   unpack_fields(from, bit, width, base, to)
 //                                reads 32 fields of `width` bits, which begin at bit `bit` of `from`, and stores `base`

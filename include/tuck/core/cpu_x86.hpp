@@ -104,13 +104,12 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
     highest = static_cast<T>(~_mm256_extract_epi64(both, 2));
   }
 
-  // Loads a vector of words from values of type T.
+  // Loads a vector of words from signed integers of type T.
   template <class T, class Word> TUCK_AVX2 static __m256i load_words(const std::byte* values) noexcept {
     if constexpr (sizeof(T) == sizeof(Word)) return load_vector(values);
     const auto* const from = reinterpret_cast<const __m128i*>(values);
     if constexpr (sizeof(T) == 2) return _mm256_cvtepi16_epi32(_mm_loadu_si128(from));
-    const __m128i eight = _mm_loadl_epi64(from);
-    return std::is_signed_v<T> ? _mm256_cvtepi8_epi32(eight) : _mm256_cvtepu8_epi32(eight);
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(from));
   }
   template <class T, class Word>
   TUCK_AVX2 static void subtract(const std::byte* values, uint32_t count, Word base, Word (&to)[32]) noexcept {

@@ -70,7 +70,7 @@ template <element T> class bitpack {
 
  private:
 #if defined(TUCK_HOST)
-  using groups = detail::host_groups<sizeof(T), false>;
+  using groups = detail::host_groups<sizeof(T)>;
 #endif
 
   predictor predictor_ = predictor::none;

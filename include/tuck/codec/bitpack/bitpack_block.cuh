@@ -20,7 +20,7 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
 
   __device__ uint32_t measure(const bitpack<T>& codec, const tile& values) {
 #pragma unroll
-    for (int r = 0; r < tile::rows; ++r) groups_.set_row(static_cast<uint32_t>(r), values.row(r).w);
+    for (int r = 0; r < tile::rows; ++r) groups_.set_row(static_cast<uint32_t>(r), values.row(r));
     return groups_.measure(values.count, codec.predicts(), 0, 0, bitpack<T>::limit(values.count));
   }
   __device__ std::byte* chunk() { return groups_.chunk(); }

@@ -1,13 +1,11 @@
-// Groups of 32 integers, each stored by the scheme that needs the fewest bits. bitpack, quantize and exponents use this
-// format.
+// Groups of 32 integers, each stored by the scheme that needs the fewest bits. bitpack and quantize use this format.
 //
 // A chunk has n integers of 1, 2, 4 or 8 bytes in two's complement. The last group is padded with zeros. Offsets count
 // from the beginning of the chunk. All numbers are little-endian:
 //
 //   u8  first_bits   bits of the first integer of each difference group
 //   u8  base_bits    bits of each base
-//   u16 extra        bitpack: 0; quantize: number of exceptions, see quantize.hpp; exponents: the lowest of the
-//                    greatest integers of the non-zero groups
+//   u16 extra        bitpack: 0; quantize: number of exceptions, see quantize.hpp
 //   u32 non_zero[]   bit g % 32 of non_zero[g / 32] is set if group g has a non-zero integer; bits past the end are 0
 //   u8  shape[]      of each non-zero group, see below; padded with zeros to a multiple of 4
 //   u32 mask[]       of each sparse group: bit k is set if integer k is not 0
@@ -27,17 +25,13 @@
 // Bases, first integers and differences are zigzag numbers: 2 d, or -2 d - 1 for a negative d. Widths are in bits; for
 // 8-byte integers, the width in the table is in pairs of bits.
 //
-// exponents has unsigned integers. Neighbouring groups of floats have similar greatest exponents, while the least ones
-// vary. So it stores the greatest integer of a group, minus `extra`, in place of the base, without zigzag. The base is
-// the greatest integer - (2^width - 1).
-//
 // A sparse group is plain or centered, and its payload has only the non-zero integers.
 //
 // The encoder chooses the scheme with the fewest bits, including the mask. Ties prefer plain, then sparse plain, then
 // based, then difference; centered replaces plain if an x is negative. Only some encoders look for differences. A base
-// is the least x, except in exponents. base_bits is the most bits that a non-zero group would need for its base, or for
-// what it stores in place of it. first_bits is the most bits for a first x, or 0 if the encoder does not look for
-// differences. So the bytes are canonical: host and device write the same.
+// is the least x. base_bits is the most bits that a non-zero group would need for its base. first_bits is the most bits
+// for a first x, or 0 if the encoder does not look for differences. So the bytes are canonical: host and device write
+// the same.
 //
 // Decoders reject chunks whose parts do not add up to their size, bits of non_zero[] past the end, other sparse groups,
 // and widths, first_bits and base_bits above the caller's limit. They ignore padding and integers past the end, and
@@ -58,7 +52,7 @@ enum class predictor : uint8_t {
 };
 
 // Arithmetic and layout of groups of integers of `Bytes` bytes.
-template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
+template <uint32_t Bytes> struct integer_groups {
   using bits = typename uint_of_size<Bytes>::type;                  // a stored integer
   using number = std::conditional_t<Bytes == 8, int64_t, int32_t>;  // the type for arithmetic
   using word = std::make_unsigned_t<number>;                        // unsigned, modulo 2^32 or 2^64
@@ -72,12 +66,7 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
   TUCK_HD static constexpr uint32_t count(uint32_t values) noexcept { return (values + group - 1) / group; }
 
   TUCK_HD static constexpr number number_of(bits x) noexcept {
-    return Unsigned ? static_cast<number>(x) : static_cast<number>(static_cast<std::make_signed_t<bits>>(x));
-  }
-  // Returns what is stored before the integers of a based group. `anchor` is its least integer, or its greatest one if
-  // integers are unsigned; then `least` is the least of these.
-  TUCK_HD static constexpr word base_lead(number anchor, word least) noexcept {
-    return Unsigned ? static_cast<word>(anchor) - least : zigzag(anchor);
+    return static_cast<number>(static_cast<std::make_signed_t<bits>>(x));
   }
 
   // -- schemes --------------------------------------------------------------------------------------------------------
@@ -110,11 +99,8 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
                                                     width();
     }
     // Returns what is added to each integer of the payload. `lead` is stored before them.
-    TUCK_HD constexpr word base(word lead, word least) const noexcept {
-      return scheme() == centered            ? word{0} - (word{1} << (width() - 1))
-             : scheme() == plain             ? 0
-             : Unsigned && scheme() == based ? lead + least - ((word{1} << width()) - 1)
-                                             : unzigzag(lead);
+    TUCK_HD constexpr word base(word lead) const noexcept {
+      return scheme() == centered ? word{0} - (word{1} << (width() - 1)) : scheme() == plain ? 0 : unzigzag(lead);
     }
   };
 
@@ -123,9 +109,6 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     number lowest = 0, highest = 0, first = 0;
     word differences = 0;    // any number with the bit width of the OR of all zigzag differences
     uint32_t non_zeros = 0;  // one bit per integer
-
-    // The integer that is stored for the base.
-    TUCK_HD constexpr number anchor() const noexcept { return Unsigned ? highest : lowest; }
   };
 
   struct choice {

@@ -13,9 +13,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-template <uint32_t Bytes, int Threads, uint32_t Capacity = tile_bytes / Bytes, bool Unsigned = false>
-class block_groups {
-  using layout = integer_groups<Bytes, Unsigned>;
+template <uint32_t Bytes, int Threads> class block_groups {
+  using layout = integer_groups<Bytes>;
   using number = typename layout::number;
   using word = typename layout::word;
   using shape = typename layout::shape;
@@ -24,14 +23,13 @@ class block_groups {
   using leads = device::block_reduce<Threads, word>;
 
   static constexpr uint32_t group = layout::group;
-  static constexpr uint32_t of_thread = Capacity / Threads;                // integers of a thread
+  static constexpr uint32_t of_thread = tile_bytes / Bytes / Threads;      // integers of a thread
   static constexpr uint32_t part = of_thread < group ? of_thread : group;  // of these in one group
   static constexpr uint32_t rounds = of_thread / part;                     // groups of a thread
   static constexpr uint32_t team = group / part;                           // threads of a group
   static constexpr uint32_t in_quad = 16 / Bytes;                          // integers in 16 bytes
   static constexpr uint32_t quads = part / in_quad;
-  static constexpr bool in_pairs = Bytes == 2 && !Unsigned;
-  static constexpr word highest_integer = Unsigned ? low_mask(8 * Bytes) : 0;
+  static constexpr bool in_pairs = Bytes == 2;
   // measure() counts the groups and bits of a warp in one word.
   static_assert(Threads >= 128 && Threads <= 1024, "tuck: bitpack and quantize are encoded by 128 to 1024 threads");
 
@@ -47,17 +45,11 @@ class block_groups {
 
   __device__ explicit block_groups(TempStorage& temp) : temp_(temp) {}
 
-  // Sets the integers that this thread has of the r-th row of its warp's part of a tile: up to 16 bytes. Set all rows
-  // before measure().
-  template <uint32_t Words> __device__ void set_row(uint32_t r, const uint32_t (&integers)[Words]) {
-    constexpr uint32_t rows = Capacity * Bytes / (4 * Words) / Threads, vectors_of_row = device::warp_size * Words / 4;
-    const uint32_t of_lane = device::lane_id() * Words;
-    const uint32_t at = padded(device::warp_id() * (rows * vectors_of_row) + of_lane / 4) + padded(r * vectors_of_row);
-    if constexpr (Words == 4)
-      vectors()[at] = {{integers[0], integers[1], integers[2], integers[3]}};
-    else
-#pragma unroll
-      for (uint32_t i = 0; i < Words; ++i) temp_.words[4 * at + of_lane % 4 + i] = integers[i];
+  // Sets the integers that this thread has of the r-th row of its warp's part of a tile. Set all rows before measure().
+  __device__ void set_row(uint32_t r, const device::vec128& integers) {
+    constexpr uint32_t vectors_of_row = device::warp_size, rows = tile_bytes / 16 / Threads;
+    const uint32_t of_lane = padded(device::warp_id() * (rows * vectors_of_row) + device::lane_id());
+    vectors()[of_lane + padded(r * vectors_of_row)] = integers;
   }
 
   // Returns the size of a chunk of `count` integers plus `bytes_after`, or `incompressible` if that is more than
@@ -65,25 +57,17 @@ class block_groups {
   __device__ uint32_t measure(uint32_t count, bool differences, uint32_t extra, uint32_t bytes_after, uint32_t limit) {
     device::sync_warp();
     summary of_group[rounds];
-    word firsts = 0, bases = 0;  // unsigned: largest distance of an end from highest_integer, and largest end
+    word firsts = 0, bases = 0;
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       of_group[r] = summarize(r, differences);
       own_[r].non_zeros = of_group[r].non_zeros;
       if (of_group[r].non_zeros == 0) continue;
-      if constexpr (Unsigned) {
-        const auto end = static_cast<word>(of_group[r].anchor());
-        firsts = most(firsts, highest_integer - end);
-        bases = most(bases, end);
-      } else {
-        if (rank() == 0 && differences) firsts |= zigzag(of_group[r].first);
-        bases |= zigzag(of_group[r].anchor());
-      }
+      if (rank() == 0 && differences) firsts |= zigzag(of_group[r].first);
+      bases |= zigzag(of_group[r].lowest);
     }
-    block_reduce(firsts, bases);
-    const word least_end = Unsigned && bases + firsts >= highest_integer ? highest_integer - firsts : 0;
-    if (Unsigned) extra = static_cast<uint32_t>(least_end);
-    const uint32_t first_bits = Unsigned ? 0 : tuck::bit_width(firsts), base_bits = tuck::bit_width(bases - least_end);
+    block_or(firsts, bases);
+    const uint32_t first_bits = tuck::bit_width(firsts), base_bits = tuck::bit_width(bases);
 
     // Sums of a warp, which has at most 4096 bytes of integers: at most 128 groups, and 32768 bits. The payload has no
     // more bits than the integers, because a plain or centered group has no more.
@@ -100,9 +84,7 @@ class block_groups {
       const shape coding =
           layout::choose(of_group[r], popcount(of_group[r].non_zeros), first_bits, base_bits, differences).coding;
       mine.shape_byte = coding.byte;
-      mine.base = coding.base(
-          coding.is_difference() ? zigzag(of_group[r].first) : layout::base_lead(of_group[r].anchor(), least_end),
-          least_end);
+      mine.base = coding.base(zigzag(coding.is_difference() ? of_group[r].first : of_group[r].lowest));
       if (rank() == 0) counts += mine.counts(first_bits, base_bits);
     }
     const uint32_t up_to = device::warp_inclusive_sum(counts);
@@ -121,7 +103,7 @@ class block_groups {
     }
     if (threadIdx.x == 0) {
       temp_.at = at;
-      // A width is at most 64. `extra` is at most the number of integers, or is one of 8 bits.
+      // A width is at most 64. `extra` is at most the number of integers.
       //
       //    31     16 15       8 7          0
       //   +---------+-----------+------------+
@@ -175,7 +157,7 @@ class block_groups {
 
     __device__ shape as_shape() const { return {static_cast<uint8_t>(shape_byte)}; }
     __device__ bool is_sparse() const { return as_shape().is_sparse(); }
-    __device__ bool is_difference() const { return !Unsigned && shape_byte >= layout::difference << 6; }
+    __device__ bool is_difference() const { return shape_byte >= layout::difference << 6; }
     __device__ uint32_t counts(uint32_t first_bits, uint32_t base_bits) const {  // packed as in measure
       return (is_sparse() ? 1u << 24 | 1u << 16 : 1u << 16) +
              as_shape().payload_bits(popcount(non_zeros), first_bits, base_bits);
@@ -199,8 +181,6 @@ class block_groups {
   __device__ static number integer(const device::vec128& x, uint32_t i) {
     if constexpr (Bytes == 8)
       return static_cast<number>(device::join_words(x.w[2 * i], x.w[2 * i + 1]));
-    else if constexpr (Unsigned && Bytes == 1)
-      return static_cast<number>(device::byte_perm(x.w[i / 4], 0, 0x4440 + i % 4));
     else
       return static_cast<int32_t>(x.w[i * Bytes / 4] << (32 - 8 * Bytes - 8 * Bytes * i % 32)) >> (32 - 8 * Bytes);
   }
@@ -245,13 +225,12 @@ class block_groups {
       number x[in_quad];
 #pragma unroll
       for (uint32_t i = 0; i < in_quad; ++i) x[i] = integer(own, i);
-      if (!Unsigned) e.non_zeros >>= in_quad;
+      e.non_zeros >>= in_quad;
       detail::unrolled<in_quad>([&]<int Index>() {
         e.lowest = least(e.lowest, x[Index]);
         e.highest = most(e.highest, x[Index]);
-        if constexpr (!Unsigned)
-          e.non_zeros =
-              device::or_if_differ<1u << (group - in_quad + Index)>(e.non_zeros, static_cast<word>(x[Index]), word{0});
+        e.non_zeros =
+            device::or_if_differ<1u << (group - in_quad + Index)>(e.non_zeros, static_cast<word>(x[Index]), word{0});
       });
       if (differences) {
 #pragma unroll
@@ -261,10 +240,7 @@ class block_groups {
         }
       }
     }
-    if constexpr (Unsigned)
-      e.non_zeros = e.lowest != 0 ? low_mask(part) : detail::find_non_zeros<4 * quads>(&own_vector(begin));
-    else
-      e.non_zeros >>= group - part;
+    e.non_zeros >>= group - part;
     return e;
   }
   __device__ static void add_step(extremes& e, number x, number before) {
@@ -275,18 +251,16 @@ class block_groups {
   template <class U> __device__ static U least(U a, U b) { return a < b ? a : b; }
   template <class U> __device__ static U most(U a, U b) { return a > b ? a : b; }
 
-  // Reduces over all threads, for all threads: OR, or the maximum of unsigned integers. Has a barrier.
-  __device__ void block_reduce(word& a, word& b) {
-    leads::set(temp_.leads_of_warps[0], reduce(a));
-    leads::set(temp_.leads_of_warps[1], reduce(b));
+  // Sets each word to its OR over all threads. Has a barrier.
+  __device__ void block_or(word& a, word& b) {
+    leads::set(temp_.leads_of_warps[0], warp_or(a));
+    leads::set(temp_.leads_of_warps[1], warp_or(b));
     device::sync_block();
-    a = reduce(leads::get(temp_.leads_of_warps[0]));
-    b = reduce(leads::get(temp_.leads_of_warps[1]));
+    a = warp_or(leads::get(temp_.leads_of_warps[0]));
+    b = warp_or(leads::get(temp_.leads_of_warps[1]));
   }
-  __device__ static word reduce(word x) {
-    if constexpr (Unsigned)
-      return device::warp_max(x);
-    else if constexpr (sizeof(word) == 8)
+  __device__ static word warp_or(word x) {
+    if constexpr (sizeof(word) == 8)
       return device::warp_or(static_cast<uint32_t>(x)) |
              static_cast<word>(device::warp_or(static_cast<uint32_t>(x >> 32))) << 32;
     else
@@ -319,18 +293,9 @@ class block_groups {
       bit += lead_bits + integers * width;
     }
     device::shared_bit_writer out(words + temp_.at.payload / 4, bit);
-    // The end of the group, or the first integer of a difference group.
-    const auto lead = static_cast<number>(mine.base + (Unsigned ? (word{1} << width) - 1 : 0));
-    if (rank() == 0 && lead_bits != 0)
-      out.put_word(mine.is_difference() ? zigzag(lead) : layout::base_lead(lead, temp_.head >> 16), lead_bits);
+    if (rank() == 0 && lead_bits != 0) out.put_word(zigzag(mine.base), lead_bits);
     // Writes as many integers at once as fit in 32 bits.
-    if constexpr (Unsigned) {
-      if (mine.is_sparse())
-        put_all<uint32_t, 4>(out, mine, own, last);
-      else
-        width <= 4 ? detail::put_bytes<8, 4 * quads>(out, own, width, mine.base)
-                   : detail::put_bytes<4, 4 * quads>(out, own, width, mine.base);
-    } else if constexpr (in_pairs)
+    if constexpr (in_pairs)
       detail::put_pairs<4 * quads>(out, own, {static_cast<uint8_t>(mine.shape_byte)}, mine.base, last, rank() == 0);
     else if (width > 32)
       put_all<word, 1>(out, mine, own, last);

@@ -1,51 +1,42 @@
 // Groups of integers on one thread block: the decoder. It restores and rejects the same chunks as host_groups.hpp.
 //
 // First, one thread per group finds where the group begins and stores what is needed to read its integers. Then each
-// lane reads the integers of 16 bytes of output. Unsigned integers are bytes and stay four in a word.
+// lane reads the integers of 16 bytes of output.
 #pragma once
 
 #include <tuck/codec/bitpack/groups.hpp>
-#include <tuck/codec/bitpack/words_block.cuh>
 #include <tuck/codec/block.cuh>
 #include <tuck/core/bit_lanes.cuh>
 #include <tuck/core/block_reduce.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
-// Tile: the tile of the values that the integers stand for.
-template <uint32_t Bytes, int Threads, class Tile = block_tile<untyped<Bytes>, Threads>, bool Unsigned = false>
-class block_group_reader {
-  using layout = integer_groups<Bytes, Unsigned>;
-  using number = typename layout::number;
+template <uint32_t Bytes, int Threads> class block_group_reader {
+  using layout = integer_groups<Bytes>;
   using word = typename layout::word;
   using shape = typename layout::shape;
-  using tile = Tile;
+  using tile = block_tile<untyped<Bytes>, Threads>;
   using of_warps = device::block_reduce<Threads>;
 
   static constexpr uint32_t group = layout::group;
   static constexpr uint32_t most_groups = tile::capacity / group;
   static constexpr uint32_t each = ceil_div(most_groups, uint32_t{Threads});  // groups of a thread
   static constexpr uint32_t in_lane = tile::lane_values;                      // integers per 16 bytes of output
-  static_assert(!Unsigned || Bytes == 1);
   template <uint32_t N> using word_array = word[N];
 
-  // How to read the integers of a group. For unsigned bytes without not_all, base and field() are repeated four times
-  // in a word.
+  // How to read the integers of a group.
   struct alignas(Bytes == 8 ? 8 : 16) entry {
     word base;     // added to each integer; includes `zero`. Difference groups: zigzag of the first integer plus `zero`
     uint32_t bit;  // offset of the integers in the payload
     uint32_t width_and_flags;
-    uint32_t mask;
+    uint32_t mask;  // one bit per integer: whether it is in the payload
 
-    // Returns one bit per integer, from integer `first` on: whether it is in the payload. Do not call it for unsigned
-    // bytes without not_all.
+    // Returns the mask from integer `first` on.
     __device__ uint32_t present(uint32_t first = 0) const { return mask >> first; }
-    // Returns the ones of the width. Only for unsigned bytes without not_all.
-    __device__ uint32_t field() const { return mask; }
   };
-  // width_and_flags. `wide`: the width is over 8, of unsigned bytes over 4. `not_all`: some integers are not in the
-  // payload, or unsigned bytes must be read one by one. The flags ascend: the OR of the words of several rows is at
-  // least over_16 or `wide` if one of the rows has that flag. The OR of their widths has no meaning.
+  // width_and_flags. `wide`: the width is over 8. `not_all`: some integers are not in the payload. The flags ascend:
+  // the OR of the words of several rows is at least over_16 or `wide` if one of the rows has that flag. The OR of their
+  // widths has no meaning.
   //
   //    31      12   11      10      9             8         7      0
   //   +----------+---------+------+-------------+---------+---------+
@@ -64,8 +55,8 @@ class block_group_reader {
   __device__ explicit block_group_reader(TempStorage& temp) : temp_(temp) {}
 
   // Opens a chunk of `count` integers: `size` bytes in shared memory, which may continue after the groups. Overwrites
-  // up to 16 bytes after them. `zero` is added to each integer; for unsigned integers it must be 0. Returns false, to
-  // all threads, if the groups are malformed. Has barriers.
+  // up to 16 bytes after them. `zero` is added to each integer. Returns false, to all threads, if the groups are
+  // malformed. Has barriers.
   __device__ bool open(std::byte* encoded, uint32_t size, uint32_t count, uint32_t max_width, word zero) {
     encoded_ = reinterpret_cast<uint32_t*>(encoded);
     zero_ = zero;
@@ -129,8 +120,7 @@ class block_group_reader {
   __device__ uint32_t end() const { return temp_.end; }
 
   // Passes `count` values to the sink. `row(first, x)` makes 16 bytes of values from the integers x, with `zero` added;
-  // `first` is the index of the first value. Unsigned bytes are four in a word of x. Rows past the last value are made
-  // too.
+  // `first` is the index of the first value. Rows past the last value are made too.
   template <class Row, class Sink> __device__ void decode(uint32_t count, const Row& row, Sink& sink) const {
     constexpr int some = tile::rows < 4 ? tile::rows : 4;  // rows in registers
 #pragma unroll 1
@@ -223,34 +213,14 @@ class block_group_reader {
       const shape coding = own.coding[i];
       const uint32_t lead = coding.lead_bits(head() & 255, head() >> 8 & 255), width = coding.width();
       const bool is_zero = (own.there >> i & 1) == 0;  // no bits and no base
-      word base =
-          zero_ +
-          (is_zero ? 0 : coding.base(device::shared_bits<word>(encoded_ + payload / 4, bit, lead), head() >> 16));
+      word base = zero_ + (is_zero ? 0 : coding.base(device::shared_bits<word>(encoded_ + payload / 4, bit, lead)));
       if (coding.is_difference()) base = zigzag(base);
-      if constexpr (Unsigned) {
-        temp_.of_group[first + i] = is_zero ? entry{} : entry_of_bytes(coding, base, bit + lead, own.present[i]);
-        bit += own.bits[i];
-        continue;
-      }
       const uint32_t flags = width | (coding.is_sparse() ? not_all : 0) |
                              (coding.is_difference() ? not_all | differences : 0) | (width > 8 ? wide : 0) |
                              (width > 16 ? over_16 : 0);
       temp_.of_group[first + i] = {base, bit + lead, is_zero ? 0 : flags, own.present[i]};
       bit += own.bits[i];
     }
-  }
-
-  // Converts the entry of bytes that are all present to the form that other entries have.
-  __device__ static entry in_full(const entry& e) {
-    if (!Unsigned || (e.width_and_flags & not_all) != 0) return e;
-    return {e.base & 255, e.bit, e.width_and_flags, ~0u};
-  }
-  // Bytes are added four at a time. If a sum could overflow its byte, the group is marked to be read byte by byte.
-  __device__ static entry entry_of_bytes(shape coding, uint32_t base, uint32_t bit, uint32_t present) {
-    const uint32_t width = coding.width(), field = (1u << width) - 1, flags = width | (width > 4 ? wide : 0);
-    if (coding.is_difference()) return {base, bit, flags | not_all | differences, present};
-    if (coding.is_sparse() || base > 255 - field) return {base, bit, flags | not_all, present};
-    return {base * 0x01010101u, bit, flags, field * 0x01010101u};
   }
 
   // Decodes this thread's 16 bytes of some rows. `first` is their value index in the first row. The whole warp calls
@@ -266,14 +236,7 @@ class block_group_reader {
     }
     all = device::warp_or(all);
     // Reads as many integers at once as one window of 32 bits holds.
-    if constexpr (Unsigned) {
-      if ((all & not_all) != 0)
-        decode_rows_by<4, true>(first, all, e, row, rows);
-      else if (all >= wide)
-        decode_bytes_by<4>(first, e, row, rows);
-      else
-        decode_bytes_by < in_lane<8 ? 4 : 8>(first, e, row, rows);
-    } else if (Bytes == 8 || all >= over_16)
+    if (Bytes == 8 || all >= over_16)
       decode_rows_by<1, true>(first, all, e, row, rows);
     else if (all >= wide)
       (all & not_all) != 0 ? decode_rows_by<Bytes == 8 ? 1 : 2, true>(first, all, e, row, rows)
@@ -291,17 +254,13 @@ class block_group_reader {
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
       const uint32_t at = first + static_cast<uint32_t>(r) * tile::row_values;
-      const entry own = SomeAbsent ? in_full(e[r]) : e[r];
       word x[in_lane];
       if constexpr (Together == 4)
-        unpack_small<SomeAbsent>(x, payload, own, column);
+        unpack_small<SomeAbsent>(x, payload, e[r], column);
       else
-        unpack_large<Together, SomeAbsent>(x, payload, own, column);
-      if (SomeAbsent && any_differences) sum_differences(x, own.base, (own.width_and_flags & differences) != 0);
-      if constexpr (Unsigned)
-        rows[r] = row(at, detail::bytes_of(x).w);
-      else
-        rows[r] = row(at, x);
+        unpack_large<Together, SomeAbsent>(x, payload, e[r], column);
+      if (SomeAbsent && any_differences) sum_differences(x, e[r].base, (e[r].width_and_flags & differences) != 0);
+      rows[r] = row(at, x);
     }
   }
 
@@ -314,12 +273,12 @@ class block_group_reader {
     const uint32_t absent = device::byte_perm(zero_ - e.base, 0, 0);  // added to the base, it gives `zero`
     detail::unrolled<in_lane / 4>([&]<int Window>() {
       constexpr uint32_t i = 4 * Window;
-      uint32_t four[1];
-      detail::unpack_bytes<4>(four, payload, first + (SomeAbsent ? popcount(present & low_mask(i)) : i) * width, 0,
-                              width, fields, 0);
-      if (SomeAbsent)
-        four[0] = device::byte_perm(four[0], absent, device::shared_words(temp_.selectors).of<i, 4>(present));
-      detail::unrolled<4>([&]<int K>() { x[i + K] = device::dot4<1u << 8 * K>(four[0], e.base); });
+      const uint32_t before = SomeAbsent ? popcount(present & low_mask(i)) : i, two = 2 * width;
+      const uint32_t bits = device::shared_window(payload, first + before * width);
+      const uint32_t pairs = device::byte_perm<0x5410>(bits, bits >> two);
+      uint32_t four = device::byte_perm<0x6240>(pairs, pairs >> width) & fields;
+      if (SomeAbsent) four = device::byte_perm(four, absent, device::shared_words(temp_.selectors).of<i, 4>(present));
+      detail::unrolled<4>([&]<int K>() { x[i + K] = device::dot4<1u << 8 * K>(four, e.base); });
     });
   }
   // Returns byte_perm selectors for the presence bits of four bytes. They move the bytes that are present from the
@@ -327,19 +286,6 @@ class block_group_reader {
   __device__ static uint32_t selectors_of(uint32_t bits) {
     const uint32_t ones = (bits & 1) | (bits & 2) << 3 | (bits & 4) << 6 | (bits & 8) << 9;  // a nibble each
     return ones * (0x1110 - 4) + 0x4444;  // the number of ones before a nibble, plus 4 if it is not one
-  }
-  // Reads rows of bytes that are all present.
-  template <uint32_t Together, class Row, int Rows>
-  __device__ void decode_bytes_by(uint32_t first, const entry (&e)[Rows], const Row& row,
-                                  device::vec128 (&rows)[Rows]) const {
-    const uint32_t* const payload = encoded_ + temp_.payload / 4;
-#pragma unroll
-    for (int r = 0; r < Rows; ++r) {
-      uint32_t words[detail::bytes_words<in_lane>];
-      detail::unpack_bytes<Together>(words, payload, e[r].bit, first % group, e[r].width_and_flags & 255, e[r].field(),
-                                     static_cast<uint32_t>(e[r].base));
-      rows[r] = row(first + static_cast<uint32_t>(r) * tile::row_values, words);
-    }
   }
   // Reads integers of any width.
   template <uint32_t Together, bool SomeAbsent>

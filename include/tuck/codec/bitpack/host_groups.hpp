@@ -10,20 +10,20 @@
 namespace tuck::inline TUCK_ABI::detail {
 
 // Encodes and decodes chunks of up to 64 KiB of integers.
-template <uint32_t Bytes, bool Unsigned> class host_groups : integer_groups<Bytes, Unsigned> {
-  using layout = integer_groups<Bytes, Unsigned>;
+template <uint32_t Bytes> class host_groups : integer_groups<Bytes> {
+  using layout = integer_groups<Bytes>;
   using bits = typename layout::bits;
   using number = typename layout::number;
   using word = typename layout::word;
   using summary = typename layout::summary;
   using shape = typename layout::shape;
-  using stored = std::conditional_t<Unsigned, bits, std::make_signed_t<bits>>;
+  using stored = std::make_signed_t<bits>;
   using layout::group;
   static_assert(group == mask_window, "tuck: masks and the operations of CPUs are of so many values");
 
  public:
   // Writes `count` integers. Returns the size in bytes, or `incompressible` if that is more than `limit`. `extra` is a
-  // field of the chunk's head; unsigned integers replace it. `memory`: as large as workspace_bytes(count) says.
+  // field of the chunk's head. `memory`: as large as workspace_bytes(count) says.
   static uint32_t encode(const std::byte* integers, uint32_t count, bool differences, uint32_t extra, uint32_t limit,
                          std::byte* out, workspace memory) noexcept;
   static constexpr uint32_t workspace_bytes(uint32_t count) noexcept {
@@ -43,7 +43,6 @@ template <uint32_t Bytes, bool Unsigned> class host_groups : integer_groups<Byte
 
   struct widths {
     uint32_t first_bits, base_bits;
-    word least;  // of unsigned integers: the least that a group stores for its base
   };
   struct parts : layout::offsets, widths {};
 
@@ -52,20 +51,14 @@ template <uint32_t Bytes, bool Unsigned> class host_groups : integer_groups<Byte
   [[gnu::__always_inline__]] static widths summarize_all(const std::byte* integers, uint32_t count, bool differences,
                                                          const uint32_t* non_zeros, summary* of_group) noexcept {
     bits padded[group + 1];
-    word firsts = 0, bases = 0, least = Unsigned ? ~word{0} : 0, most = 0;
+    word firsts = 0, bases = 0;
     for (uint32_t g = 0; g < layout::count(count); ++g) {
       if (non_zeros[g] == 0) continue;
       of_group[g] = summarize<Cpu>(group_at(integers, count, g, padded), non_zeros[g], differences);
       firsts |= zigzag(of_group[g].first);
-      const auto end = static_cast<word>(of_group[g].anchor());
-      if constexpr (Unsigned) {
-        least = end < least ? end : least;
-        most = end > most ? end : most;
-      }
-      bases |= layout::base_lead(of_group[g].anchor(), 0);
+      bases |= zigzag(of_group[g].lowest);
     }
-    if (Unsigned && most < least) least = 0;  // no groups
-    return {differences ? tuck::bit_width(firsts) : 0, tuck::bit_width(Unsigned ? most - least : bases), least};
+    return {differences ? tuck::bit_width(firsts) : 0, tuck::bit_width(bases)};
   }
 
   template <class Cpu>
@@ -80,8 +73,7 @@ template <uint32_t Bytes, bool Unsigned> class host_groups : integer_groups<Byte
     auto* const of_group = reinterpret_cast<summary*>(
         memory.take<std::byte>(sizeof(summary) * groups));  // uninitialized for groups of zeros
     bits padded[group + 1];
-    const auto [first_bits, base_bits, least] = summarize_all<Cpu>(integers, count, differences, non_zeros, of_group);
-    if (Unsigned) extra = static_cast<uint32_t>(least);
+    const auto [first_bits, base_bits] = summarize_all<Cpu>(integers, count, differences, non_zeros, of_group);
 
     auto* const shapes = memory.take<uint8_t>(groups);
     // Packed long before it is read, because loads that overlap recent vector stores stall.
@@ -120,11 +112,11 @@ template <uint32_t Bytes, bool Unsigned> class host_groups : integer_groups<Byte
         store_unaligned(next_mask, non_zeros[g]);
         next_mask += 4;
         const uint32_t present = Cpu::popcount(non_zeros[g]);
-        put_group<Cpu>(payload, next, present, of_group[g], coding, first_bits, base_bits, least);
+        put_group<Cpu>(payload, next, present, of_group[g], coding, first_bits, base_bits);
         next += present * Bytes;
       } else {
-        put_group<Cpu>(payload, group_at(integers, count, g, padded), group, of_group[g], coding, first_bits, base_bits,
-                       least);
+        put_group<Cpu>(payload, group_at(integers, count, g, padded), group, of_group[g], coding, first_bits,
+                       base_bits);
       }
     }
     payload.finish();
@@ -244,9 +236,7 @@ template <uint32_t Bytes, bool Unsigned> class host_groups : integer_groups<Byte
     payload_position(std::byte* begin, std::byte* its_end) noexcept : position{begin, 0}, end(its_end) {
       if (begin != end) *begin = {};
     }
-    // May be called at `end`, because groups of unsigned integers can have a payload of 0 bits. The byte there is then
-    // read but not written. It belongs to `out`: exponents, the only caller with unsigned integers, passes a limit
-    // that is less than the size of `out`.
+    // Each group has at least one bit, so that `to` is before `end`.
     void begin_group() noexcept {
       if (last_bytes != nullptr || end - position::to >= slack) return;
       last_bytes = std::exchange(position::to, last);
@@ -260,14 +250,14 @@ template <uint32_t Bytes, bool Unsigned> class host_groups : integer_groups<Byte
   template <class Cpu>
   [[gnu::__always_inline__]] static void put_group(position& payload, const std::byte* x, uint32_t integers,
                                                    const summary& s, shape coding, uint32_t first_bits,
-                                                   uint32_t base_bits, word least) noexcept {
+                                                   uint32_t base_bits) noexcept {
     word fields[group];
     if (coding.is_difference()) {
       payload.put(zigzag(s.first), first_bits);
       for (uint32_t i = 0; i < group; ++i) fields[i] = difference(x, i);
       return put_fields<Cpu>(payload, fields, group - 1, coding.width());
     }
-    const word lead = layout::base_lead(s.anchor(), least), base = coding.base(lead, least);
+    const word lead = zigzag(s.lowest), base = coding.base(lead);
     if (coding.scheme() == layout::based) payload.put(lead, base_bits);
     Cpu::template subtract<stored>(x, integers, base, fields);
     put_fields<Cpu>(payload, fields, integers, coding.width());
@@ -300,7 +290,7 @@ template <uint32_t Bytes, bool Unsigned> class host_groups : integer_groups<Byte
   [[gnu::__always_inline__]] static void unpack_group(const std::byte* payload, uint32_t bit, shape coding,
                                                       const parts& at, const std::byte* mask, std::byte* to) noexcept {
     const uint32_t lead_bits = coding.lead_bits(at.first_bits, at.base_bits);
-    const word base = coding.base(lead_bits == 0 ? 0 : bits_from<word>(payload, bit, lead_bits), at.least);
+    const word base = coding.base(lead_bits == 0 ? 0 : bits_from<word>(payload, bit, lead_bits));
     word fields[group];
     auto* const x = Bytes == sizeof(word) && !coding.is_sparse() ? to : reinterpret_cast<std::byte*>(fields);
     Cpu::unpack_fields(payload, bit + lead_bits, coding.width(), coding.is_difference() ? 0 : base, x);
@@ -328,7 +318,6 @@ template <uint32_t Bytes, bool Unsigned> class host_groups : integer_groups<Byte
     if (encoded.size() < shapes) return false;
     at.first_bits = static_cast<uint32_t>(in[0]);
     at.base_bits = static_cast<uint32_t>(in[1]);
-    at.least = Unsigned ? load_unaligned<uint16_t>(in + 2) : 0;
     if (at.first_bits > max_width || at.base_bits > max_width) return false;
     uint32_t non_zero_groups = 0, last = 0;
     for (uint32_t i = layout::head_bytes; i < shapes; i += 4) {
@@ -360,16 +349,15 @@ template <uint32_t Bytes, bool Unsigned> class host_groups : integer_groups<Byte
   }
 };
 
-template <uint32_t Bytes, bool Unsigned>
-uint32_t host_groups<Bytes, Unsigned>::encode(const std::byte* integers, uint32_t count, bool differences,
-                                              uint32_t extra, uint32_t limit, std::byte* out,
-                                              workspace memory) noexcept {
+template <uint32_t Bytes>
+uint32_t host_groups<Bytes>::encode(const std::byte* integers, uint32_t count, bool differences, uint32_t extra,
+                                    uint32_t limit, std::byte* out, workspace memory) noexcept {
   return vectorized(
       [=]<class Cpu>(Cpu) { return write<Cpu>(integers, count, differences, extra, limit, out, memory); });
 }
-template <uint32_t Bytes, bool Unsigned>
-bool host_groups<Bytes, Unsigned>::decode(const_bytes encoded, uint32_t count, uint32_t max_width, std::byte* integers,
-                                          uint32_t& end) noexcept {
+template <uint32_t Bytes>
+bool host_groups<Bytes>::decode(const_bytes encoded, uint32_t count, uint32_t max_width, std::byte* integers,
+                                uint32_t& end) noexcept {
   return vectorized([=, &end]<class Cpu>(Cpu) { return read<Cpu>(encoded, count, max_width, integers, end); });
 }
 

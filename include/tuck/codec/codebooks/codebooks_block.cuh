@@ -40,8 +40,8 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
 
  public:
   using tile = block_tile<T, Threads>;
-  static constexpr int registers = sizeof(T) == 4 ? 96 : 80;
-  static constexpr bool keeps_tile = false;
+  // 8-bit floats take some more, where the memory is for fewer blocks anyway.
+  static constexpr int registers = sizeof(T) == 1 && architecture::shared_bytes < 200 * 1024 ? 128 : 96;
   static_assert(tile::rows == codebooks_format::rows && Threads / device::warp_size == parts);
 
   struct TempStorage {
@@ -49,7 +49,6 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
       // The streams: word i of stream l is at 32 i + l. Before, what symbols cost in each book.
       alignas(16) uint32_t staged[shape::stream_words * device::warp_size];
       uint32_t pair[256];  // a stream that is too long, whose words nobody reads, ends in here
-      alignas(8) uint32_t planes[shape::part_values * shape::rest / 32];
     } part[parts];
     static_assert(sizeof(of_part::staged) >= sizeof(codebooks_format::book_tables::cost[0]));
     uint32_t words[parts];
@@ -66,14 +65,14 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
     codebooks_format::copy_by_warp<sizeof(codebooks_format::book_tables::cost[0])>(
         mine.staged, codebooks_format::device_tables.cost[0]);
     symbols_of_part s;
-    const uint32_t zeros = split(values, s, mine);
+    zeros_ = split(values, s);
     stored_ = rows();
     masked_ = false;
     device::sync_warp();  // the costs are there
     uint32_t least, book = best_book(s, mine.staged, least);
-    const bool second = !is_good(s, least);
+    const bool second = !is_good(s, least) || s.top == 0;
     if (second) {
-      if (is_full()) find_masks(s, mine, zeros);
+      if (is_full()) find_masks(values);
       look_again(s);
       device::sync_warp();
       codebooks_format::copy_by_warp<sizeof(codebooks_format::book_tables::cost[0])>(
@@ -81,38 +80,37 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
       device::sync_warp();
       book = half + best_book(s, mine.staged, least);
     }
-    uint32_t most;
-#pragma unroll 1
-    for (;;) {
-      codebooks_format::copy_by_warp<sizeof mine.pair>(mine.pair, codebooks_format::device_tables.pair[book]);
-      device::sync_warp();
-      bits_ = put_stream(s, second, codebooks_format::device_tables.single[book], mine);
-      most = device::warp_max(bits_);
-      if (most <= shape::most_stream_bits || book == codebooks_format::raw) break;
+    codebooks_format::copy_by_warp<sizeof mine.pair>(mine.pair, codebooks_format::device_tables.pair[book]);
+    device::sync_warp();
+    bits_ = put_stream(s, second, codebooks_format::device_tables.single[book], mine);
+    uint32_t most = device::warp_max(bits_);
+    if (most > shape::most_stream_bits) {
       book = codebooks_format::raw;
+      bits_ = popcount(stored_) * lane_values * 8;
+      most = device::warp_max(bits_);
       device::sync_warp();
+      if (most <= shape::most_stream_bits) put_raw(s, second, mine.staged);
     }
     const uint32_t end = device::warp_inclusive_sum(bits_), all = device::shfl(end, 31);
     begin_ = end - bits_;
     const uint32_t values_stored = masked_ ? device::warp_sum(popcount(stored_)) * lane_values : count_;
-    plane_words_ = shape::planes(values_stored, shape::rest - zeros).rest_words();
-    head_.set(part_head::fixed(s.top, zeros, book), masked_, plane_words_, device::warp_min(bits_), most, all);
+    plane_words_ = shape::planes(values_stored, shape::rest - zeros_).rest_words();
+    head_.set(part_head::fixed(s.top, zeros_, book), masked_, plane_words_, device::warp_min(bits_), most, all);
     words_ = most > shape::most_stream_bits ? tile_bytes : count_ != 0 ? head_.words() : 0;
     if (lane == 0) temp_.words[device::warp_id()] = words_;
     device::sync_block();
-    return 4 * (codebooks_format::head_words * parts_ + temp_.words[0] + temp_.words[1] + temp_.words[2] +
-                temp_.words[3]);
+    return 4 *
+           (codebooks_format::head_words * parts_ + temp_.words[0] + temp_.words[1] + temp_.words[2] + temp_.words[3]);
   }
 
-  template <class Values> __device__ void write(const codebooks<T>&, const Values&, std::byte* chunk) {
+  __device__ void write(const codebooks<T>&, const tile& values, std::byte* chunk) {
     auto* part = reinterpret_cast<uint32_t*>(chunk) + codebooks_format::head_words * parts_;
     const uint32_t lane = device::lane_id(), warp = device::warp_id();
     if (count_ == 0) return;
 #pragma unroll
     for (uint32_t p = 0; p + 1 < parts; ++p)
       if (p < warp) part += temp_.words[p];
-    if (lane < 2) reinterpret_cast<uint32_t*>(chunk)[2 * warp + lane] = head_.word[lane];
-    const auto& mine = temp_.part[warp];
+    if (lane < 2) reinterpret_cast<uint32_t*>(chunk)[2 * warp + lane] = lane == 0 ? head_.word[0] : head_.word[1];
     if (masked_) {
       detail::unrolled<tile::rows>([&]<int R>() {
         const uint32_t mask = device::ballot((stored_ >> R & 1) != 0);
@@ -120,18 +118,8 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
       });
       part += head_.mask_words();
     }
-    // Parts are at multiples of 8.
-    const auto* const from = reinterpret_cast<const uint2*>(mine.planes);
-    if (plane_words_ == sizeof mine.planes / 4) {
-#pragma unroll 4
-      for (uint32_t i = 0; i < sizeof mine.planes / 8; i += device::warp_size)
-        reinterpret_cast<uint2*>(part)[i + lane] = from[i + lane];
-    } else {
-#pragma unroll 1
-      for (uint32_t i = lane; i < plane_words_; i += device::warp_size) part[i] = mine.planes[i];
-    }
-    device::sync_warp();
-    join(part + plane_words_, words_ - head_.mask_words() - plane_words_, mine.staged);
+    put_planes(values, part);
+    join(part + plane_words_, words_ - head_.mask_words() - plane_words_, temp_.part[warp].staged);
   }
 
  private:
@@ -170,27 +158,23 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
       detail::unrolled<tile::rows>([&]<int R>() { n += in_sample<R>(); });
     }
     if constexpr (shape::exponent < 8)
-      detail::unrolled<tile::rows>(
-          [&]<int R>() { n += in_sample<R>() && sampled_of<R>(s) == s.top ? 1u << 16 : 0; });
+      detail::unrolled<tile::rows>([&]<int R>() { n += in_sample<R>() && sampled_of<R>(s) == s.top ? 1u << 16 : 0; });
     n = device::warp_sum(n);
     const uint32_t zeros = n >> 16;
     n &= 0xffff;
     return 16 * least <= codebooks_format::dear * n && (4 * zeros < n || n == 0);
   }
 
-  // Makes symbols and planes. Returns how many bits of all mantissas are 0.
-  __device__ uint32_t split(const tile& values, symbols_of_part& s, typename TempStorage::of_part& mine) {
+  // Makes symbols. Returns how many bits of all mantissas are 0.
+  __device__ uint32_t split(const tile& values, symbols_of_part& s) const {
     uint32_t any = 0, most = 0;
-    const uint32_t plane_words = (count_ + 3) / 4;
 #pragma unroll
     for (int r = 0; r < tile::rows; ++r) {
       fields x;
-      x.split(values.row(r), any, most);
+      x.split(values.row(r));
+      x.add_to(values.row(r), any, most);
 #pragma unroll
       for (uint32_t q = 0; q < quads; ++q) s.four[r][q] = x.exponent[q];
-      x.store(mine.planes, plane_words, index(r) / lane_values, huffman_format::rest_planes<shape::width, uint32_t>(
-                                                                    shape::planes(count_, shape::rest), shape::rest,
-                                                                    mine.planes));
     }
     s.top = device::warp_max(fields::most_of(most));
 #pragma unroll
@@ -198,28 +182,50 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
 #pragma unroll
       for (uint32_t q = 0; q < quads; ++q) s.four[r][q] = s.top * 0x01010101 - s.four[r][q];
     clear_missing(s);
-    any = device::warp_or(fields::any_of(any));
-    uint32_t zeros = huffman_format::zeros_of(any, shape::mantissa);
-    if (shape::width == 4) zeros = zeros / 2 * 2;
-    if (zeros != 0) {
-      const huffman_format::rest_planes<shape::width, uint32_t> rests(shape::planes(count_, shape::rest - zeros),
-                                                                      shape::rest - zeros, mine.planes);
-      device::sync_warp();
-#pragma unroll 1
-      for (int r = 0; r < tile::rows; ++r) {
-        device::vec128 row{};
-        detail::unrolled<tile::rows>([&]<int R>() {
-          if (R == r) row = values.row(R);
-        });
-        group x;
-        x.set_vector(0, row);
-        typename huffman_format::number_quad<shape::width>::word unused = 0;
+    const uint32_t zeros = huffman_format::zeros_of(device::warp_or(fields::any_of(any)), shape::mantissa);
+    return shape::width == 4 ? zeros / 2 * 2 : zeros;
+  }
+  // Writes the planes of the rests.
+  __device__ void put_planes(const tile& values, uint32_t* planes) const {
+    const uint32_t lane = device::lane_id();
+    if (zeros_ == 0 && !masked_) {
+      const huffman_format::rest_planes<shape::width, uint32_t> rests(shape::planes(count_, shape::rest), shape::rest,
+                                                                      planes);
 #pragma unroll
-        for (uint32_t q = 0; q < quads; ++q) x.at[q].to_numbers(shape::exponent, false, 0, unused);
-        rests.store(x.shifted_down(zeros), index(r) / lane_values);
+      for (int r = 0; r < tile::rows; ++r) {
+        device::vec128 row = values.row(r);
+#pragma unroll
+        for (uint32_t& word : row.w) word = device::anew(word);
+        fields x;
+        x.split(row);
+        x.store(planes, (count_ + 3) / 4, index(r) / lane_values, rests);
       }
+      return;
     }
-    return zeros;
+    const uint32_t cells = device::warp_sum(popcount(stored_)), rest = shape::rest - zeros_;
+    const huffman_format::rest_planes<shape::width, uint32_t> rests(
+        shape::planes(masked_ ? cells * lane_values : count_, rest), rest, planes);
+    for (uint32_t i = lane; i < plane_words_; i += device::warp_size) planes[i] = 0;
+    device::sync_warp();
+    uint32_t before = 0;
+#pragma unroll 1  // which needs fewer registers
+    for (int r = 0; r < tile::rows; ++r) {
+      const bool is_stored = (stored_ >> r & 1) != 0;
+      const uint32_t mask = device::ballot(is_stored);
+      device::vec128 row = values.row(0);
+      detail::unrolled<tile::rows>([&]<int R>() {
+        if (R == r) row = values.row(R);
+      });
+      group x;
+      x.set_vector(0, row);
+      typename huffman_format::number_quad<shape::width>::word unused = 0;
+#pragma unroll
+      for (uint32_t q = 0; q < quads; ++q) x.at[q].to_numbers(shape::exponent, false, 0, unused);
+      // No cell has half a byte in a plane, for which lanes would have to work together: see `zeros` in layout.hpp.
+      if (is_stored) rests.store(x.shifted_down(zeros_), before + popcount(mask & low_mask(lane)));
+      before += popcount(mask);
+    }
+    device::sync_warp();
   }
   // Gives values that are missing symbol 0.
   __device__ void clear_missing(symbols_of_part& s) const {
@@ -264,74 +270,15 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
     return best % half;
   }
 
-  // Calls f(offset, other offset, size) for each plane of the rests of `values` values, and of `others` values: where
-  // it begins, and what it has of a cell, in bytes.
-  template <class F> __device__ static void each_plane(uint32_t values, uint32_t others, uint32_t rest, const F& f) {
-    uint32_t at = 0, other = 0;
-    const auto one = [&](uint32_t bits) {
-      f(at, other, lane_values * bits / 8);
-      at += (values * bits + 31) / 32 * 4;
-      other += (others * bits + 31) / 32 * 4;
-    };
-    for (uint32_t b = 0; b < rest / 8; ++b) one(8);
-    for (uint32_t k = 4; k != 0; k /= 2)
-      if ((rest & k) != 0) one(k);
-  }
-  // What a plane has of a cell: 1, 2, 4, 8 or 16 bytes.
-  __device__ static device::vec128 load_cell(const std::byte* p, uint32_t size) {
-    device::vec128 x{};
-    if (size == 1) x.w[0] = *reinterpret_cast<const uint8_t*>(p);
-    if (size == 2) x.w[0] = *reinterpret_cast<const uint16_t*>(p);
-#pragma unroll
-    for (uint32_t i = 0; i < 4; ++i)
-      if (4 * i + 4 <= size) x.w[i] = reinterpret_cast<const uint32_t*>(p)[i];
-    return x;
-  }
-  __device__ static void store_cell(std::byte* p, const device::vec128& x, uint32_t size) {
-    if (size == 1) *reinterpret_cast<uint8_t*>(p) = static_cast<uint8_t>(x.w[0]);
-    if (size == 2) *reinterpret_cast<uint16_t*>(p) = static_cast<uint16_t>(x.w[0]);
-#pragma unroll
-    for (uint32_t i = 0; i < 4; ++i)
-      if (4 * i + 4 <= size) reinterpret_cast<uint32_t*>(p)[i] = x.w[i];
-  }
-  // Finds which cells of a full part are zeros. If that is worth it, moves the others together in the planes.
-  __device__ void find_masks(const symbols_of_part& s, typename TempStorage::of_part& mine, uint32_t zeros) {
-    auto* const planes = reinterpret_cast<std::byte*>(mine.planes);
-    const uint32_t lane = device::lane_id(), rest = shape::rest - zeros;
+  // Finds which cells of a full part are zeros, if that is worth it.
+  __device__ void find_masks(const tile& values) {
     uint32_t stored = 0;
     detail::unrolled<tile::rows>([&]<int R>() {
-#pragma unroll
-      for (uint32_t q = 0; q < quads; ++q)
-        if (s.four[R][q] != s.top * 0x01010101) stored |= 1u << R;
+      const device::vec128 x = values.row(R);
+      if ((x.w[0] | x.w[1] | x.w[2] | x.w[3]) != 0) stored |= 1u << R;
     });
-    device::sync_warp();
-    each_plane(shape::part_values, 0, rest, [&](uint32_t at, uint32_t, uint32_t size) {
-#pragma unroll 1
-      for (uint32_t r = 0; r < tile::rows; ++r) {
-        const device::vec128 x = load_cell(planes + at + (r * device::warp_size + lane) * size, size);
-        if ((x.w[0] | x.w[1] | x.w[2] | x.w[3]) != 0) stored |= 1u << r;
-      }
-    });
-    const uint32_t cells = device::warp_sum(popcount(stored));
-    if (tile::rows * device::warp_size - cells < codebooks_format::worth_masks) return;
-    masked_ = true;
-    stored_ = stored;
-    // Each to where it was, or before that.
-    each_plane(shape::part_values, cells * lane_values, rest, [&](uint32_t from, uint32_t to, uint32_t size) {
-      uint32_t before = 0;
-#pragma unroll 1
-      for (uint32_t r = 0; r < tile::rows; ++r) {
-        const uint32_t mask = device::ballot((stored >> r & 1) != 0);
-        const device::vec128 x = load_cell(planes + from + (r * device::warp_size + lane) * size, size);
-        device::sync_warp();
-        const uint32_t cell = before + popcount(mask & low_mask(lane));
-        if ((stored >> r & 1) != 0) store_cell(planes + to + cell * size, x, size);
-        device::sync_warp();
-        before += popcount(mask);
-      }
-      if (const uint32_t end = cells * size + lane; end < (cells * size + 3) / 4 * 4) planes[to + end] = std::byte{};
-      device::sync_warp();
-    });
+    masked_ = tile::rows * device::warp_size - device::warp_sum(popcount(stored)) >= codebooks_format::worth_masks;
+    if (masked_) stored_ = stored;
   }
 
   // The second look: another top, and symbol 0 for exponent 0.
@@ -359,14 +306,12 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
       taken = top < 256 && device::any(equal != 0);
     }
     s.top = top & 255;
-    const uint32_t tops = s.top * 0x01010101;
 #pragma unroll
     for (int r = 0; r < tile::rows; ++r)
 #pragma unroll
       for (uint32_t q = 0; q < quads; ++q) {
-        const uint32_t e = s.four[r][q], low = e & 0x7f7f7f7f;
-        const uint32_t differences = ((tops | 0x80808080) - low) ^ (~(tops ^ e) & 0x80808080);
-        s.four[r][q] = differences & (((low + 0x7f7f7f7f) | e) >> 7 & 0x01010101) * 255;  // not of exponent 0
+        const uint32_t exponents = s.four[r][q];
+        s.four[r][q] = subtract_bytes(s.top, exponents) & non_zero_bytes(exponents);
       }
     clear_missing(s);
   }
@@ -377,38 +322,44 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
     device::codes_to_shared to(mine.staged, 32 * device::lane_id(), device::warp_size);
     const device::shared_words pair(mine.pair);
     const bool whole = is_whole();
-    uint32_t next[2 * quads];  // entries of the next row, which are there when it is written
-    const auto look_up = [&](int r) {
+    constexpr int some = quads < 2 ? 1 : 2, steps = tile::rows * static_cast<int>(quads) / some;  // quads of a step
+    constexpr bool ahead = quads < 4;  // entries of the next step are read before one is written, if registers allow it
+    uint32_t next[2 * some];
+    const auto quad = [&](int step, int q) -> uint32_t {
+      const auto at = static_cast<uint32_t>(step * some + q);
+      return s.four[at / quads][at % quads];
+    };
+    const auto look_up = [&](int step) {
 #pragma unroll
-      for (uint32_t q = 0; q < quads; ++q) {
-        const uint32_t two = s.four[r][q] | s.four[r][q] >> 4;
+      for (int q = 0; q < some; ++q) {
+        const uint32_t two = quad(step, q) | quad(step, q) >> 4;
         next[2 * q] = pair.template of<0, 8>(two);
         next[2 * q + 1] = pair.template of<16, 8>(two);
       }
     };
-    look_up(0);
+    if (ahead) look_up(0);
 #pragma unroll
-    for (int r = 0; r < tile::rows; ++r) {
-      uint32_t e[2 * quads], marks = 0, large = 0;
+    for (int step = 0; step < steps; ++step) {
+      if (!ahead) look_up(step);
+      uint32_t e[2 * some], marks = 0, large = 0;
 #pragma unroll
-      for (uint32_t q = 0; q < quads; ++q) {
+      for (int q = 0; q < some; ++q) {
         e[2 * q] = next[2 * q];
         e[2 * q + 1] = next[2 * q + 1];
         marks = device::or3(marks, e[2 * q], e[2 * q + 1]);
-        large |= s.four[r][q];
+        large |= quad(step, q);
       }
-      if (r + 1 < tile::rows) look_up(r + 1);
-      if (!whole && (stored_ >> r & 1) == 0) continue;
+      if (ahead && step + 1 < steps) look_up(step + 1);
+      if (!whole && (stored_ >> step * some / static_cast<int>(quads) & 1) == 0) continue;
       if (((marks & codebooks_format::no_code) | (large & 0xf0f0f0f0)) == 0) {
 #pragma unroll
-        for (uint32_t q = 0; q < quads; ++q) put_four(to, e[2 * q], e[2 * q + 1]);
+        for (int q = 0; q < some; ++q) put_four(to, e[2 * q], e[2 * q + 1]);
       } else {
 #pragma unroll 1
-        for (uint32_t q = 0; q < quads; ++q) {
-          uint32_t four = s.four[r][0], a = e[0], b = e[1];
-#pragma unroll
-          for (uint32_t i = 1; i < quads; ++i)
-            if (i == q) four = s.four[r][i], a = e[2 * i], b = e[2 * i + 1];
+        for (int q = 0; q < some; ++q) {
+          const bool is_first = q == 0;
+          const uint32_t four = is_first ? quad(step, 0) : quad(step, some - 1);
+          const uint32_t a = is_first ? e[0] : e[2 * some - 2], b = is_first ? e[1] : e[2 * some - 1];
           if ((((a | b) & codebooks_format::no_code) | (four & 0xf0f0f0f0)) == 0)
             put_four(to, a, b);
           else
@@ -423,6 +374,28 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
   // Returns the last word that there is room for of this thread's stream.
   __device__ static uint32_t* last_word(uint32_t* staged) {
     return staged + device::warp_size * (shape::stream_words - 1) + device::lane_id();
+  }
+  // Writes this thread's stream of exponents without codes.
+  __device__ void put_raw(const symbols_of_part& s, bool second, uint32_t* staged) const {
+    uint32_t* to = staged + device::lane_id();
+#pragma unroll
+    for (int r = 0; r < tile::rows; ++r) {
+      if ((stored_ >> r & 1) == 0) continue;
+#pragma unroll
+      for (uint32_t q = 0; q < quads; ++q) {
+        const uint32_t exponents = subtract_bytes(s.top, s.four[r][q]);
+        *to = device::byte_perm<0x0123>(second ? exponents & non_zero_bytes(s.four[r][q]) : exponents, 0);
+        to += device::warp_size;
+      }
+    }
+  }
+  // Return, of four bytes each, x - y modulo 256; and 255 for those that are not 0.
+  __device__ static uint32_t subtract_bytes(uint32_t x, uint32_t y) {
+    const uint32_t xs = x * 0x01010101;
+    return ((xs | 0x80808080) - (y & 0x7f7f7f7f)) ^ (~(xs ^ y) & 0x80808080);
+  }
+  __device__ static uint32_t non_zero_bytes(uint32_t y) {
+    return ((((y & 0x7f7f7f7f) + 0x7f7f7f7f) | y) >> 7 & 0x01010101) * 255;
   }
   // Writes the codes of four symbols, two to an entry.
   __device__ static void put_four(device::codes_to_shared& to, uint32_t a, uint32_t b) {
@@ -477,7 +450,7 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
 
   TempStorage& temp_;
   // Of this warp's part: its values; its words, of which plane_words_ are planes. Of the chunk: its parts.
-  uint32_t count_ = 0, words_ = 0, plane_words_ = 0, parts_ = 0;
+  uint32_t count_ = 0, words_ = 0, plane_words_ = 0, zeros_ = 0, parts_ = 0;
   part_head head_;
   bool masked_ = false;
   uint32_t stored_ = 0, bits_ = 0, begin_ = 0;  // of this thread's stream: which of its cells are stored; its bits

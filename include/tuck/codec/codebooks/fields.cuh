@@ -20,10 +20,7 @@ template <floating_element T> struct fields {
   uint32_t exponent[quads];
   uint32_t rest[quads][whole + (partial != 0)];  // bytes of the rest, the lowest first
 
-  // `any` gets the bits that any value has, and `most` values whose exponents are the largest.
-  __device__ void split(const device::vec128& x, uint32_t& any, uint32_t& most) {
-    any |= x.w[0] | x.w[1];
-    any |= x.w[2] | x.w[3];
+  __device__ void split(const device::vec128& x) {
     group g;
     g.set_vector(0, x);
 #pragma unroll
@@ -43,12 +40,18 @@ template <floating_element T> struct fields {
         rest[q][whole] = select_bits<uint32_t>(low, high, high >> (7 - below)) & all;
       }
     }
+  }
+  // Adds the bits that any value has, and values whose exponents are the largest, for any_of and most_of.
+  __device__ void add_to(const device::vec128& x, uint32_t& any, uint32_t& most) const {
+    any = device::or3(any, x.w[0], x.w[1]);
+    any = device::or3(any, x.w[2], x.w[3]);
     if constexpr (width == 4) {
 #pragma unroll
       for (uint32_t i = 0; i < 4; ++i) most = most > x.w[i] << 1 ? most : x.w[i] << 1;
     } else {
 #pragma unroll
-      for (uint32_t q = 0; q < quads; ++q) most = device::most_unsigned_pair(device::most_unsigned_pair(most, exponent[q]), exponent[q] << 8);
+      for (uint32_t q = 0; q < quads; ++q)
+        most = device::most_unsigned_pair(device::most_unsigned_pair(most, exponent[q]), exponent[q] << 8);
     }
   }
   // Return of a thread's `any` the bits of a value, and of its `most` what is to be compared with other threads'.

@@ -38,7 +38,8 @@ template <uint32_t Width, uint32_t Mantissa> struct part_loops {
   // Takes the exponents of values. Returns the largest.
   static uint8_t exponents(const std::byte* __restrict values, uint32_t count, uint8_t* __restrict exponent) noexcept {
     for (size_t i = 0; i < count; ++i)
-      exponent[i] = static_cast<uint8_t>(load_unaligned<value>(values + i * Width) >> Mantissa & low_mask(sign - Mantissa));
+      exponent[i] =
+          static_cast<uint8_t>(load_unaligned<value>(values + i * Width) >> Mantissa & low_mask(sign - Mantissa));
     uint8_t most = 0;
     for (size_t i = 0; i < count; ++i) most = exponent[i] > most ? exponent[i] : most;
     return most;
@@ -166,8 +167,7 @@ template <uint32_t Width> void host_coder<Width>::split(const std::byte* values,
 }
 
 template <uint32_t Width> void host_coder<Width>::find_symbols(uint32_t count, bool second) noexcept {
-  detail::vectorized(
-      [&] { make_symbols(my_.exponent, count, static_cast<uint8_t>(top_), second, my_.symbol); });
+  detail::vectorized([&] { make_symbols(my_.exponent, count, static_cast<uint8_t>(top_), second, my_.symbol); });
   std::memset(my_.symbol + count, 0, lane_bytes);
   std::memset(my_.exponent + count, second ? 0 : static_cast<int>(top_), lane_bytes);
 }
@@ -279,13 +279,12 @@ template <uint32_t Width> bool host_coder<Width>::put_streams(uint32_t book) noe
 }
 
 // Writes a part to my_.part, behind its head. Returns its size with the head, or incompressible.
-template <uint32_t Width>
-uint32_t host_coder<Width>::encode_part(const std::byte* values, uint32_t count) noexcept {
+template <uint32_t Width> uint32_t host_coder<Width>::encode_part(const std::byte* values, uint32_t count) noexcept {
   split(values, count);
   masked_ = false;
   store_all(count);
   find_symbols(count, false);
-  if (!find_book(count, false)) {
+  if (!find_book(count, false) || top_ == 0) {
     if (count == part_values) find_masks(values);
     top_ = second_top(count);
     find_symbols(count, true);
@@ -420,7 +419,8 @@ bool host_coder<Width>::decode_part(part_head head, const_bytes part, uint32_t c
     ends[l] = end;
   }
   const uint32_t words = (end + 31) / 32;
-  if (4 * uint64_t{head.words_of(rests.rest_words(), end)} != part.size() || 4 * words + 12 > stream_bytes) return false;
+  if (4 * uint64_t{head.words_of(rests.rest_words(), end)} != part.size() || 4 * words + 12 > stream_bytes)
+    return false;
   from += 4 * entry;
   std::memcpy(my_.bits, from, 4 * words);
   std::memset(my_.bits + 4 * words, 0, 12);

@@ -5,33 +5,38 @@
 //
 //   u32 head[2]     of each part: see `part_head`
 //   part            of each:
-//     u32 masks[8]  if the part is `masked`: of each row a bit for each stream: is its cell stored?
-//     planes        the rest of each value: its sign, then its mantissa, without the lowest `zeros` bits of each, which
-//                   are 0. A number of `rest` bits, stored as huffman stores rests (huffman/layout.hpp)
+//     u32 masks[8]  if the part is `masked`: bit l of word r says whether cell l of row r is stored
+//     planes        the rest of each value that is stored: its sign, then its mantissa, without the lowest `zeros` bits
+//                   of each, which are 0. A number of `rest` bits, stored as huffman stores rests (huffman/layout.hpp)
 //     directory     `entry` words: of each of 32 streams its bits less `least`, in `entry` bits, from the lowest bit up
 //     streams       the symbols, without gaps, from the highest bit of each word down
 //     padding       zeros up to an even number of words
 //
+// Cells. A row is 512 bytes of values, and a cell 16 bytes of a row: cell l belongs to stream l, which has the symbols
+// of its cells, row by row. A cell without values has no bits. A part of 4 KiB may be masked: then its cells that are
+// not stored are zeros, which are neither in planes nor in streams.
+//
 // Symbols. A symbol is `top` less the exponent field, modulo 256. Of a book from first_of_second on, the symbol of
 // exponent field 0 is 0; no other value of the part has symbol 0. A symbol that has no code in the book is an escape:
-// the code of the escape, then the 8 bits of the exponent field.
+// the code of the escape, then the 8 bits of the exponent field. Exponent fields are modulo 2^e, of e bits. A last cell
+// that is not full has symbols up to its end: those of missing values are 0. As escapes of `raw` they have exponent
+// field `top`, or after a second look 0.
 //
-// Streams. A row is 512 bytes of values, and a cell 16 bytes of a row: cell l belongs to stream l, which has the values
-// of its cells, row by row. Values after the last one of the chunk count as values with symbol 0 if they are in a cell
-// with others; a cell without values has no bits. A part of 4 KiB may be masked: then its cells that are not stored are
-// zeros, which are neither in planes nor in streams.
+// Decoders refuse a chunk that is not smaller than its values, whose sizes do not add up, with a head that does not fit
+// (part_head::fits), or with streams that do not end where the directory says. They ignore padding, and the symbols of
+// missing values.
 //
-// Encoders' choices. The sample are, of the cell of stream l in row r, values r % (16 / w), of w bytes; what a book costs
-// is the sum of its bits, with those of an escape but at most 15 each, for those that are there and stored. First, `top` is the largest
-// exponent field of the part; the book is the first one with the least cost among those before first_of_second. If that
-// is more than `dear` / 16 bits a value, the part gets a second look. So does a part of a type of at most 5 bits of
-// exponent if a quarter of the sample or more has exponent field 0. It is masked if it has 4 KiB and at least
-// `worth_masks` of its cells are zeros. Let x be the 8th largest of the 32 streams' largest exponent fields in the
-// sample (0 where it has none). `top` is the least number above x that is no exponent field of the part, modulo 256. The
-// book is the first one with the least cost among the others. If a stream has more than most_stream_bits, the book is
-// the last one, `raw`, in which each symbol is an escape without a code. `zeros` is as large as can be; of floats of 4
-// bytes it is even. A chunk that is not smaller than its values, or has a stream with more bits all the same, is
-// incompressible.
+// Encoders' choices. The sample is one value of each cell that is stored: in row r its value r % (16 / w), of w bytes,
+// if that is there. What a book costs is the sum of its bits for the sample, with those of an escape, but at most 15
+// each. First, `top` is the largest exponent field of the part; the book is the first one with the least cost among
+// those before first_of_second. The part gets a second look if that is more than `dear` / 16 bits a value, if `top` is
+// 0, or if the exponent field has fewer than 8 bits and is 0 in a quarter of the sample or more. Then it is masked if
+// it has 4 KiB and at least `worth_masks` of its cells are zeros. Let x be the 8th largest of the 32 streams' largest
+// exponent fields in the sample (0 where it has none). `top` is the least number above x that is no exponent field of
+// the part, modulo 256. The book is the first one with the least cost among the others. If a stream has more than
+// most_stream_bits, the book is the last one, `raw`, in which each symbol is an escape without a code. `zeros` is as
+// large as can be; of floats of 4 bytes it is even. A chunk that is not smaller than its values, or has a stream with
+// more bits all the same, is incompressible.
 #pragma once
 
 #include <tuck/codec/codebooks/books.hpp>

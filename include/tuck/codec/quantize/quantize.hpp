@@ -52,7 +52,7 @@ template <floating_element T> class quantize {
   using real_format = float_format<real>;
   using word = bits_t<real>;
 #if defined(TUCK_HOST)
-  using groups = detail::host_groups<sizeof(T), false>;
+  using groups = detail::host_groups<sizeof(T)>;
 #endif
   /// @endcond
 

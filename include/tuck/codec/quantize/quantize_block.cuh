@@ -32,7 +32,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     quantizer_.with_quantizer(codec, exponent_, [&](const auto& quantizer) {
       quantizer_.quantize_rows(quantizer, values,
                                [&](uint32_t r, const device::vec128& codes, const device::vec128& restored) {
-                                 groups_.set_row(r, codes.w);
+                                 groups_.set_row(r, codes);
                                  values.set_row(static_cast<int>(r), restored);
                                });
     });

@@ -64,7 +64,9 @@ class codes_to_shared {
     put(c, d);
     return true;
   }
-  void put_bits(std::uint32_t x, std::uint32_t bits) { append_bits(x & ~static_cast<std::uint32_t>((std::uint64_t{1} << (32 - bits)) - 1), bits); }
+  void put_bits(std::uint32_t x, std::uint32_t bits) {
+    append_bits(x & ~static_cast<std::uint32_t>((std::uint64_t{1} << (32 - bits)) - 1), bits);
+  }
   void stay_before(std::uint32_t* last) { at_ = (std::min)(at_, last); }
   std::uint32_t bits() const { return bits_; }
   void finish() { *at_ = static_cast<std::uint32_t>(word_ >> 32); }
