@@ -5,8 +5,8 @@
 #include <tuck/codec/bitpack/bitpack_block.cuh>
 #include <tuck/codec/chain/chain_block.cuh>
 #include <tuck/codec/chain/chains.hpp>
-#include <tuck/codec/deflate/deflate_block.cuh>
 #include <tuck/codec/codebooks/codebooks_block.cuh>
+#include <tuck/codec/deflate/deflate_block.cuh>
 #include <tuck/codec/gaps/gaps_block.cuh>
 #include <tuck/codec/huffman/huffman_block.cuh>
 #include <tuck/codec/quantize/quantize_block.cuh>

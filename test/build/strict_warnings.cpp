@@ -22,7 +22,7 @@ template <class T> bool call_all(tuck::span<T> x, tuck::bytes frame) {
   bool good = tuck::host::decode(codecs{}, frame, in) && tuck::host::encode(tuck::any_codec<codecs>{}, in, frame);
   good &= call(tuck::zvc<T>{}, x, frame) && call(tuck::huffman<T>{}, x, frame);
   if constexpr (tuck::floating_element<T> && sizeof(T) <= 4)
-    good &= call(tuck::exponents<T>{}, x, frame) && call(tuck::steps<T>{}, x, frame);
+    good &= call(tuck::codebooks<T>{}, x, frame) && call(tuck::steps<T>{}, x, frame);
   if constexpr (tuck::floating_element<T> && sizeof(T) > 1)
     good &= call(tuck::quantize<T>{}, x, frame) && call(tuck::quantize_delta_huffman<T>{}, x, frame);
   return good;

@@ -38,7 +38,7 @@ TEST(codebooks, a_table_of_pairs_has_the_codes_of_both) {
     }
 }
 
-// 1, -1, 1, 2 and 20 times 1: exponent fields 0x7f and, once, 0x80, which is the top. So symbol 1 but for one 0: book 4,
+// 1, -1, 1, 2 and 20 times 1: exponent fields 0x7f and, once, 0x80, the top. So symbol 1 but for one 0: book 4,
 // whose code for 1 has one bit and for 0 four, 1100. All mantissas are 0: a rest is the sign, in the plane of one bit.
 // Streams 0 to 2 have 8 values each: 7 + 4 bits, and 8, and 8. Others have none: least 0, and 4 bits of directory.
 TEST(codebooks, a_part_has_a_head_planes_a_directory_and_streams) {

@@ -220,7 +220,7 @@ inline const std::vector<golden_case>& golden_cases() {
                      with_low_zeros(golden_tensors(type, false).small(chunk, false), size_of(type), zeros),
                      {}});
     }
-    for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f8e4m3})
+    for (const dtype type : {dtype::bf16, dtype::f8e4m3})
       all.push_back({std::string("codebooks.") + tuck::name(type) + ".parts",
                      {"codebooks", {}},
                      type,

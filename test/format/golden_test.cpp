@@ -173,7 +173,7 @@ TEST(golden_set, every_file_belongs_to_a_case) {
   }
   EXPECT_EQ(found, expected);
   EXPECT_EQ(golden_digests().size(), golden_cases().size());
-  EXPECT_LT(size, 228u << 10);
+  EXPECT_LT(size, 256u << 10);
 }
 
 // A new codec or chain is in none of them, until golden frames of it are written.

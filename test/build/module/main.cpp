@@ -29,7 +29,7 @@ template <class T> bool restores_all() {
     good &= tuck::host::encode(tuck::quantize<T>{tuck::error_bound::absolute(1)}, x, frame) &&
             tuck::host::decode(tuck::quantize<T>{}, frame, x) &&
             tuck::host::encode(tuck::quantize_delta_huffman<T>{tuck::error_bound::absolute(1)}, x, frame);
-  if constexpr (sizeof(T) == 4) good &= restores(tuck::exponents<T>{}, x) && restores(tuck::steps<T>{}, x);
+  if constexpr (sizeof(T) == 4) good &= restores(tuck::codebooks<T>{}, x) && restores(tuck::steps<T>{}, x);
   return good;
 }
 

@@ -22,7 +22,7 @@ int pages_device_replay(void* graph, void* stream);
 /* How many allocations, frees and synchronisations the simulator has counted; 0 on a GPU. */
 uint64_t pages_device_waits(void);
 
-/* The frame of bf16 values that the scalar codec writes: exponents, or with a bound that is not 0 quantize with that
+/* The frame of bf16 values that the scalar codec writes: codebooks, or with a bound that is not 0 quantize with that
  * part of the range. Its bytes, or 0. */
 uint64_t pages_host_frame(const void* values, uint64_t count, double bound, uint32_t chunk_values, void* frame,
                           uint64_t room);

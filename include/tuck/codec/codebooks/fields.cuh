@@ -69,7 +69,7 @@ template <floating_element T> struct fields {
   template <class Planes>
   __device__ void store(uint32_t* planes, uint32_t plane_words, uint32_t g, const Planes& all) const {
 #pragma unroll
-    for (uint32_t b = 0; b < whole; ++b)
+    for (uint32_t b = 0; b != whole; ++b)
 #pragma unroll
       for (uint32_t q = 0; q < quads; ++q)
         if (g * quads + q < plane_words) planes[b * plane_words + g * quads + q] = rest[q][b];
@@ -83,7 +83,7 @@ template <floating_element T> struct fields {
   // Reads them.
   __device__ void load(const uint32_t* planes, uint32_t plane_words, uint32_t g) {
 #pragma unroll
-    for (uint32_t b = 0; b < whole; ++b) {
+    for (uint32_t b = 0; b != whole; ++b) {
       const uint32_t* const from = planes + b * plane_words + g * quads;
       if constexpr (quads == 2) {
         const uint2 two = *reinterpret_cast<const uint2*>(from);
