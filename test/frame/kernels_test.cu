@@ -59,9 +59,21 @@ struct cost_check {
   }
 };
 
+// 1 MiB of what the codec is for.
+template <class C> std::vector<value_t<C>> usual_values() {
+  using T = value_t<C>;
+  std::vector<T> values = sample<C>::tensor((1 << 20) / sizeof(T), .6);
+  if constexpr (std::is_same_v<C, codebooks<bf16>>) {
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal(0, .02f);
+    for (T& x : values) x.bits = float_format<T>::narrow(normal(random));
+  }
+  return values;
+}
+
 TYPED_TEST(kernels, cost_no_more_than_they_did) {
   using T = value_t<TypeParam>;
-  const auto values = sample<TypeParam>::tensor((1 << 20) / sizeof(T), .6);
+  const auto values = usual_values<TypeParam>();
   const auto codec = sample<TypeParam>::codec();
   cost_check check;
   if (check.has_none()) GTEST_SKIP() << "there are no budgets of " << check.compiler;
