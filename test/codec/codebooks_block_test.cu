@@ -5,7 +5,8 @@ namespace tuck::test {
 namespace {
 
 template <class C> class codebooks_block : public block_against_scalar<C> {};
-using codebooks_types = ::testing::Types<codebooks<f16>, codebooks<bf16>, codebooks<float>, codebooks<f8e4m3>>;
+using codebooks_types =
+    ::testing::Types<codebooks<f16>, codebooks<bf16>, codebooks<float>, codebooks<f8e4m3>, codebooks<f8e5m2>>;
 TYPED_TEST_SUITE(codebooks_block, codebooks_types);
 
 TYPED_TEST(codebooks_block, encodes_to_the_scalar_codec_s_bytes) {
@@ -15,6 +16,43 @@ TYPED_TEST(codebooks_block, encodes_to_the_scalar_codec_s_bytes) {
       const uint64_t count = round < 2 ? this->capacity : 1 + random() % (round % 2 == 0 ? this->capacity : 100);
       const auto values = sample<TypeParam>::tensor(count, round % 4 * .3, pattern::iid, random());
       ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << count;
+    }
+  });
+}
+
+// Each way through an encoder, each in another part of the same chunk; and all of them in chunks that are not full.
+TYPED_TEST(codebooks_block, takes_each_way_as_the_scalar_codec) {
+  using bits = bits_t<value_t<TypeParam>>;
+  using format = float_format<value_t<TypeParam>>;
+  constexpr uint32_t part = 4096 / sizeof(value_t<TypeParam>), cell = 16 / sizeof(value_t<TypeParam>);
+  std::mt19937_64 random(73);
+  std::normal_distribution<float> normal(0, .05f);
+  const auto usual = [&] { return static_cast<bits>(format::narrow(normal(random))); };
+  const auto any = [&] { return static_cast<bits>(random()); };
+  std::vector<std::vector<bits>> parts;
+  const auto add = [&](const auto& value_at) {
+    parts.emplace_back();
+    for (uint32_t i = 0; i < part; ++i) parts.back().push_back(value_at(i));
+  };
+  add([&](uint32_t) { return usual(); });
+  add([&](uint32_t i) { return i == 99 ? static_cast<bits>(~bits{} >> 1) : usual(); });  // a NaN
+  add([&](uint32_t) { return random() % 3 == 0 ? bits{} : usual(); });                   // zeros
+  add([&](uint32_t i) { return i / cell % 3 != 0 ? bits{} : usual(); });                 // masked
+  add([&](uint32_t) { return bits{}; });                                                 // masked, empty
+  add([&](uint32_t i) { return i / cell % 32 == 5 && i % cell != i / (32 * cell) ? any() : usual(); });  // raw
+  add([&](uint32_t) { return static_cast<bits>(usual() & ~bits{} << format::mantissa_bits / 2); });
+  add([&](uint32_t i) { return i / cell % 2 == 0 ? static_cast<bits>(usual() & ~bits{} << 2) : bits{}; });
+  add([&](uint32_t) { return any(); });
+  for_schedules(2, [&] {
+    for (size_t first = 0; first < parts.size(); ++first) {
+      std::vector<value_t<TypeParam>> values;
+      for (const size_t p : {first, size_t{0}, (first + 3) % parts.size(), (first + 5) % parts.size()})
+        for (const bits x : parts[p]) values.push_back(__builtin_bit_cast(value_t<TypeParam>, x));
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << first;
+      values.resize(part + 1 + random() % (3 * part - 1));
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << first;
+      values.resize(1 + random() % part);
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << first;
     }
   });
 }

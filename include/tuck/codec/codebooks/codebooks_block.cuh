@@ -48,7 +48,8 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
     struct of_part {
       // The streams: word i of stream l is at 32 i + l. Before, what symbols cost in each book.
       alignas(16) uint32_t staged[shape::stream_words * device::warp_size];
-      uint32_t pair[256];  // a stream that is too long, whose words nobody reads, ends in here
+      // Of the book. A stream that is too long ends in here: nobody reads what is then written.
+      uint32_t pair[256];
     } part[parts];
     static_assert(sizeof(of_part::staged) >= sizeof(codebooks_format::book_tables::cost[0]));
     uint32_t words[parts];
@@ -193,11 +194,8 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
                                                                       planes);
 #pragma unroll
       for (int r = 0; r < tile::rows; ++r) {
-        device::vec128 row = values.row(r);
-#pragma unroll
-        for (uint32_t& word : row.w) word = device::anew(word);
         fields x;
-        x.split(row);
+        x.split(values.row(r));
         x.store(planes, (count_ + 3) / 4, index(r) / lane_values, rests);
       }
       return;

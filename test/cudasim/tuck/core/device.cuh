@@ -28,7 +28,6 @@ inline constexpr int warp_size = 32;
 
 inline unsigned lane_id() { return threadIdx.x % 32; }
 inline unsigned warp_id() { return threadIdx.x / 32; }
-inline std::uint32_t anew(std::uint32_t x) { return x; }
 inline unsigned thread_id_anew() { return threadIdx.x; }
 
 inline void sync_block(call_site at = {}) { __syncthreads(at); }
