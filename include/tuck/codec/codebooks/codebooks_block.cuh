@@ -40,8 +40,7 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
 
  public:
   using tile = block_tile<T, Threads>;
-  // 8-bit floats take some more, where the memory is for fewer blocks anyway.
-  static constexpr int registers = sizeof(T) == 1 && architecture::shared_bytes < 200 * 1024 ? 128 : 96;
+  static constexpr int registers = sizeof(T) == 1 ? 128 : 96;
   static_assert(tile::rows == codebooks_format::rows && Threads / device::warp_size == parts);
 
   struct TempStorage {
