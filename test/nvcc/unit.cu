@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(256) sum_chunk(const tuck::frame_view frame, t
 [[maybe_unused]] const void* const sums[] = {reinterpret_cast<const void*>(sum_chunk<tuck::zvc<float>>),
                                              reinterpret_cast<const void*>(sum_chunk<tuck::quantize<double>>)};
 [[maybe_unused]] const void* const tiles[] = {reinterpret_cast<const void*>(encode_tile<tuck::bitpack<uint8_t>>),
-                                              reinterpret_cast<const void*>(encode_tile<tuck::codebooks<float>>)};
+                                              reinterpret_cast<const void*>(encode_tile<tuck::rle<float>>)};
 
 }  // namespace
 

@@ -22,7 +22,7 @@
 //   transform (X, S, Stages, stage_type)     value_type, result_type, stages, from_stages, apply, invert
 //   transform with forms (X, S, stage_type)  forms, choose_form
 //   block codec (B, block_codec, block_decoder)              TempStorage, measure, write, read, approximate, chunk,
-//       use_base, keeps_tile, reads_global, registers
+//       use_base, keeps_tile, reads_global, fetches, registers
 //   block codec of a splitter (block_codec, block_decoder)   side_bytes, read_parts
 //   block transform (block_transform, transform_of)          TempStorage, apply, invert,
 //       choose_and_apply

@@ -65,10 +65,10 @@ struct book_tables {
         for (uint32_t s = 0; s < symbols; ++s) {
           const auto digit = static_cast<uint32_t>(lengths[b][s] - '0');
           if (digit != length || (length == 0 && (s != escape || b != raw))) continue;
-          const uint32_t slots = 1u << (code_bits - length), mark = s == escape ? no_code : 0;
+          const uint32_t places = 1u << (code_bits - length), mark = s == escape ? no_code : 0;
           single[b][s] = code << (32 - code_bits) | mark | length;
-          for (uint32_t i = 0; i < slots; ++i) decode[b][code + i] = static_cast<uint16_t>(s << 8 | mark | length);
-          code += slots;
+          for (uint32_t i = 0; i < places; ++i) decode[b][code + i] = static_cast<uint16_t>(s << 8 | mark | length);
+          code += places;
         }
       for (uint32_t s = 0; s < symbols; ++s) {
         if (lengths[b][s] == '0') single[b][s] = single[b][escape];

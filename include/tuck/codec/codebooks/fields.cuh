@@ -66,8 +66,8 @@ template <floating_element T> struct fields {
   }
 
   // Writes the rests of group g to planes of values, of whose bytes each has plane_words words.
-  template <class Planes>
-  __device__ void store(uint32_t* planes, uint32_t plane_words, uint32_t g, const Planes& all) const {
+  __device__ void store(uint32_t* planes, uint32_t plane_words, uint32_t g,
+                        const huffman_format::rest_planes<width, uint32_t>& all) const {
 #pragma unroll
     for (uint32_t b = 0; b != whole; ++b)
 #pragma unroll

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tuck/codec/codebooks/layout.hpp>
+#include <tuck/codec/concept.hpp>
 #include <tuck/codec/huffman/host_planes.hpp>
 #include <tuck/codec/workspace.hpp>
 #include <tuck/core/cpu.hpp>
@@ -50,7 +51,7 @@ template <uint32_t Width, uint32_t Mantissa> struct part_loops {
     for (size_t i = 0; i < count; ++i) {
       const auto x = load_unaligned<value>(values + i * Width);
       any |= x;
-      number[i] = static_cast<value>((x & low) | x >> sign << Mantissa);
+      number[i] = static_cast<value>((x & low) | uint32_t{x} >> sign << Mantissa);
     }
     return any;
   }
@@ -59,7 +60,8 @@ template <uint32_t Width, uint32_t Mantissa> struct part_loops {
                    std::byte* __restrict to) noexcept {
     for (size_t i = 0; i < count; ++i) {
       const auto y = static_cast<value>(number[i] << zeros);
-      store_unaligned(to + i * Width, static_cast<value>((y & low) | y >> Mantissa << sign | exponent[i] << Mantissa));
+      store_unaligned(to + i * Width, static_cast<value>((y & low) | uint32_t{y} >> Mantissa << sign |
+                                                         uint32_t{exponent[i]} << Mantissa));
     }
   }
 };
