@@ -45,10 +45,10 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
 
   struct TempStorage {
     struct of_part {
-      // The streams: word i of stream l is at 32 i + l. Before, what symbols cost in each book.
-      alignas(16) uint32_t staged[shape::stream_words * device::warp_size];
-      // Of the book. A stream that is too long ends in here: nobody reads what is then written.
-      uint32_t pair[256];
+      // The streams: word i of stream l is at 32 i + l. A stream that is too long ends in the row behind them, where
+      // nobody reads. Before, what symbols cost in each book.
+      alignas(16) uint32_t staged[(shape::stream_words + 1) * device::warp_size];
+      uint32_t pair[256];  // of the book
     } part[parts];
     static_assert(sizeof(of_part::staged) >= sizeof(codebooks_format::book_tables::cost[0]));
     uint32_t words[parts];
@@ -431,7 +431,7 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
     const uint32_t shift = begin_ % 32, whole = (shift + bits_) / 32;  // words to its last bit
     uint32_t* const to = part + entry + begin_ / 32;
     uint32_t before = 0;
-    device::shared_steps from(staged, lane, shape::stream_words * 32, 32);
+    device::shared_steps from(staged, lane, shape::stream_words * device::warp_size, device::warp_size);
 #pragma unroll 1
     for (uint32_t i = 0; i < whole; ++i) {
       const uint32_t now = from.get();  // i < stream_words, as bits_ <= most_stream_bits
