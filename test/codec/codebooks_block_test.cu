@@ -58,8 +58,8 @@ TYPED_TEST(codebooks_block, takes_each_way_as_the_scalar_codec) {
 }
 
 TYPED_TEST(codebooks_block, decodes_with_the_scalar_codec_s_verdict) {
-  TestFixture::expect_scalar_verdicts_on_damage(72, brief ? 200 : 1000,
-                                                [](int round) { return round % 3 == 0 ? .5 : 0; });
+  TestFixture::expect_scalar_verdicts_on_damage(
+      72, brief ? 200 : 1000, [](int round) { return round % 3 == 0 ? .5 : 0; }, 10);
 }
 
 }  // namespace

@@ -73,8 +73,9 @@ template <class C> class block_against_scalar : public ::testing::Test {
     if constexpr (tried<Threads>) expect_scalar_verdicts_of<Threads>(encoded, counts, accepted, codec);
   }
   // The same for chunks of sparsity(round) with up to two wrong bits each, half of these in the first 12 bytes.
+  // More than one of `least` is accepted.
   template <class Sparsity>
-  static void expect_scalar_verdicts_on_damage(uint64_t seed, int rounds, const Sparsity& sparsity) {
+  static void expect_scalar_verdicts_on_damage(uint64_t seed, int rounds, const Sparsity& sparsity, int least = 4) {
     std::mt19937_64 random(seed);
     std::vector<std::vector<std::byte>> encoded;
     std::vector<uint32_t> counts;
@@ -90,7 +91,7 @@ template <class C> class block_against_scalar : public ::testing::Test {
     for_schedules(2, [&] {
       int accepted = 0;
       ASSERT_NO_FATAL_FAILURE(expect_scalar_verdicts<128>(encoded, counts, accepted));
-      EXPECT_GT(accepted, rounds / 10);
+      EXPECT_GT(accepted, rounds / least);
       EXPECT_LT(accepted, rounds);
     });
   }
