@@ -162,6 +162,10 @@ TEST(codebooks, refuses_heads_that_no_encoder_writes) {
   refuses("fewer words", [](auto& heads, auto&) { heads[0].word[1] -= 2; });
   refuses("words of the next part", [](auto& heads, auto&) { ++heads[0].word[1], --heads[1].word[1]; });
   refuses("more words than there are", [](auto& heads, auto&) { heads[2].word[1] += 2; });
+  refuses("words that nobody needs", [](auto& heads, auto& chunk) {
+    heads[2].word[1] += 2;
+    chunk.resize(chunk.size() + 8);
+  });
   refuses("bytes behind the last part", [](auto&, auto& chunk) { chunk.resize(chunk.size() + 4); });
   refuses("half a word", [](auto&, auto& chunk) { chunk.resize(chunk.size() + 2); });
   refuses("a missing word", [](auto&, auto& chunk) { chunk.resize(chunk.size() - 4); });
