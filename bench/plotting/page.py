@@ -27,7 +27,7 @@ LEADER = {"arrowstyle": "-", "linewidth": 0.5, "alpha": 0.7}  # from a name to w
 
 # Told apart with normal, protanopic and deuteranopic sight: OKLab distances of at least 0.07, and markers besides.
 COLOURS = {
-    "zvc": "#0072B2", "rle": "#E69F00", "rle-zero": "#D55E00", "bitpack": "#CC79A7", "deflate": "#009E73",
+    "zvc": "#0072B2", "rle": "#E69F00", "bitpack": "#CC79A7", "deflate": "#009E73",
     "quantize": "#56B4E9", "zvc+huffman": "#1A0066", "zvc+rle+huffman": "#AA1166",
     "huffman": "#11CC8C", "quantize+delta+zvc+huffman": "#663300",
     "delta+rle+bitpack": "#0D260D", "codebooks": "#7A9A01",

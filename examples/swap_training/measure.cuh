@@ -30,7 +30,7 @@ class profiler {
             [&](const auto&... each) {
               (profile.codecs[number++].push_back(measure_codec(each, values, sparsity)), ...);
             },
-            std::tuple(tuck::zvc<float>{}, tuck::rle_zero<float>{},
+            std::tuple(tuck::zvc<float>{}, tuck::rle<float>{},
                        tuck::quantize<float>(tuck::error_bound::absolute(fixed_bound))));
       }
     if constexpr (times_mean_something) {

@@ -7,7 +7,7 @@
 namespace swap_training {
 
 // The codecs of CSWAP+, by their numbers; CSWAP has the first alone.
-inline constexpr const char* codec_names[] = {"zvc", "rle_zero", "quantize"};
+inline constexpr const char* codec_names[] = {"zvc", "rle", "quantize"};
 inline constexpr bool codec_is_lossy[] = {false, false, true};
 inline constexpr size_t codec_count = std::size(codec_names);
 inline constexpr double fixed_bound = 1e-3;  // of quantize, where nothing controls it

@@ -156,7 +156,7 @@ class training {
   void send(size_t i, const tensor& x, tuck::swap_handle& handle) {
     const tuck::span<const float> source = values_in<const float>(x);
     const auto codecs = [](double bound) {
-      return std::tuple(tuck::zvc<float>{}, tuck::rle_zero<float>{},
+      return std::tuple(tuck::zvc<float>{}, tuck::rle<float>{},
                         tuck::quantize<float>(tuck::error_bound::absolute(bound)));
     };
     tuck::swap_decision way{.how = tuck::swap_decision::mode::encode, .codec = 0};

@@ -29,7 +29,6 @@ struct joined_lists<codec_list<As...>, codec_list<Bs...>, Others...>
 using single_codecs = joined_lists<
     over_all_types<zvc>,
     over_all_types<rle>,
-    over_all_types<rle_zero>,
     over_all_types<deflate>,
     over_all_types<huffman>,
     over_all_types<bitpack>,

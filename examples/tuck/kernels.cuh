@@ -24,7 +24,6 @@ TUCK_KERNELS(zvc<untyped<4>>);
 TUCK_KERNELS(zvc<untyped<8>>);
 TUCK_KERNELS(rle<untyped<2>>);
 TUCK_KERNELS(rle<untyped<4>>);
-TUCK_KERNELS(rle_zero<untyped<4>>);
 TUCK_KERNELS(deflate<untyped<1>>);
 TUCK_KERNELS(deflate<untyped<4>>);
 TUCK_KERNELS(bitpack<untyped<2>>);

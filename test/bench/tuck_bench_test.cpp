@@ -116,8 +116,8 @@ TEST_F(tuck_bench, quick_measures_all_there_is_in_table_file_and_plots) {
   expect_schema(file);
   EXPECT_TRUE(file.at("complete"));
   const auto codecs = values_of(file, "codec");
-  for (const char* name : {"memcpy", "zvc", "rle", "rle-zero", "deflate", "bitpack", "quantize", "zvc+huffman",
-                           "zvc+rle+huffman", "huffman", "delta+rle+bitpack", "quantize+delta+zvc+huffman"})
+  for (const char* name : {"memcpy", "zvc", "rle", "deflate", "bitpack", "quantize", "zvc+huffman", "zvc+rle+huffman",
+                           "huffman", "delta+rle+bitpack", "quantize+delta+zvc+huffman"})
     EXPECT_TRUE(codecs.contains(name)) << name;
   EXPECT_EQ(values_of(file, "where").size(), 2u) << "host, and simulator or GPU";
   for (const json& row : file.at("rows"))

@@ -45,7 +45,6 @@ template <element T> void print_all(const char* type, uint64_t tensors) {
   std::puts(type);
   print<zvc<T>>("zvc", tensors);
   print<rle<T>>("rle", tensors);
-  print<rle_zero<T>>("rle-zero", tensors);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ split_record record_of(const byte_vector& encoded, uint64_t from_the_end) {
 // A splitter has at least one value, even of a damaged chunk.
 // Kernels are compiled by width, unless the type matters, or a codec inherits from one of ours.
 static_assert(std::is_same_v<by_width<zvc<float>>, zvc<untyped<4>>>);
-static_assert(std::is_same_v<by_width<rle_zero<f16>>, rle_zero<untyped<2>>>);
+static_assert(std::is_same_v<by_width<rle<f16>>, rle<untyped<2>>>);
 static_assert(std::is_same_v<by_width<zvc_rle_huffman<bf16>>, zvc_rle_huffman<untyped<2>>>);
 static_assert(std::is_same_v<by_width<delta_rle_bitpack<int32_t>>, delta_rle_bitpack<untyped<4>>>);
 static_assert(std::is_same_v<by_width<codebooks<bf16>>, codebooks<bf16>>);

@@ -55,14 +55,10 @@ const u8s three_runs_encoded{1, 0, 0, 0,     // kind 1
                              4, 3, 2, 1, 0xd, 0xc, 0xb, 0xa};
 // clang-format on
 
-TEST(rle, bytes_of_a_mask_of_non_zeros) {
-  EXPECT_EQ(encode<rle<uint16_t>>(four_values()), four_values_encoded);
-  EXPECT_EQ(encode<rle_zero<uint16_t>>(four_values()), four_values_encoded);
-}
+TEST(rle, bytes_of_a_mask_of_non_zeros) { EXPECT_EQ(encode<rle<uint16_t>>(four_values()), four_values_encoded); }
 
 TEST(rle, bytes_of_a_mask_of_heads) {
   EXPECT_EQ(encode<rle<uint32_t>>(three_runs()), three_runs_encoded);
-  EXPECT_EQ(encode<rle_zero<uint32_t>>(three_runs())[0], 0);
   std::vector<uint32_t> restored(100);
   ASSERT_EQ(decode<rle<uint32_t>>(three_runs_encoded, restored), status::ok);
   EXPECT_TRUE(same_bits(restored, three_runs()));
@@ -90,8 +86,6 @@ TEST(rle, equal_means_equal_bits) {
   std::vector<float> restored(64, 1.f);
   ASSERT_EQ(decode<rle<float>>(encoded, restored), status::ok);
   EXPECT_TRUE(same_bits(values, restored));
-  ASSERT_EQ(decode<rle_zero<float>>(encode<rle_zero<float>>(values), restored), status::ok);
-  EXPECT_TRUE(same_bits(values, restored));
 }
 
 TEST(rle, declines_what_would_not_shrink) {
@@ -102,7 +96,6 @@ TEST(rle, declines_what_would_not_shrink) {
   EXPECT_EQ(encode<rle<uint8_t>>(u8s(9)).size(), 8u);
   EXPECT_TRUE(encode<rle<double>>({0.}).empty());
   EXPECT_EQ(encode<rle<double>>({0., 0.}).size(), 8u);
-  EXPECT_EQ(encode<rle_zero<double>>({0., 0.}).size(), 8u);
 }
 
 template <codec C, class Change> status changed(u8s encoded, uint64_t count, const Change& change) {
@@ -115,9 +108,9 @@ TEST(rle, other_kinds_are_refused) {
   for (size_t at = 0; at < 4; ++at)
     for (int bit = 0; bit < 8; ++bit) {
       const auto flip = [&](u8s& bytes) { bytes[at] = static_cast<uint8_t>(bytes[at] ^ 1 << bit); };
-      const bool known = at == 0 && bit == 0;
-      EXPECT_EQ(changed<rle<uint32_t>>(three_runs_encoded, 100, flip), known ? status::ok : status::bad_payload);
-      EXPECT_EQ(changed<rle_zero<uint16_t>>(four_values_encoded, 100, flip), status::bad_payload);
+      const status expected = at == 0 && bit == 0 ? status::ok : status::bad_payload;
+      EXPECT_EQ(changed<rle<uint32_t>>(three_runs_encoded, 100, flip), expected);
+      EXPECT_EQ(changed<rle<uint16_t>>(four_values_encoded, 100, flip), expected);
     }
 }
 
@@ -149,13 +142,10 @@ TEST(rle, bits_past_the_end_are_refused) {
   values[99] = 1;
   const u8s encoded = encode<rle<uint32_t>>(values);
   ASSERT_EQ(encoded, (u8s{0, 0, 0, 0, 2, 0, 0, 0, 0x10, 0x08, 0, 0, 1, 0, 0, 0}));
-  for (const codec_id id : {codec_id::rle, codec_id::rle_zero})
-    for (int bit = 0; bit < 8; ++bit) {
-      const auto move = [&](u8s& b) { b[9] = static_cast<uint8_t>(1 << bit); };
-      EXPECT_EQ(id == codec_id::rle ? changed<rle<uint32_t>>(encoded, 100, move)
-                                    : changed<rle_zero<uint32_t>>(encoded, 100, move),
-                bit < 4 ? status::ok : status::bad_payload);
-    }
+  for (int bit = 0; bit < 8; ++bit) {
+    const auto move = [&](u8s& b) { b[9] = static_cast<uint8_t>(1 << bit); };
+    EXPECT_EQ(changed<rle<uint32_t>>(encoded, 100, move), bit < 4 ? status::ok : status::bad_payload);
+  }
   EXPECT_EQ(changed<rle<uint32_t>>(encoded, 100, [](u8s& b) { b[8] = 0x20; }), status::bad_payload);
 }
 
@@ -179,18 +169,11 @@ TYPED_TEST(rle_runs, of_any_length_come_back) {
       while (values.size() < count)
         values.insert(values.end(), std::min<uint64_t>(1 + random() % longest, count - values.size()),
                       random() % 3 == 0 ? TypeParam{} : non_zero<TypeParam>(random));
-      const auto both = encode<rle<TypeParam>>(values);
-      const auto zeros = encode<rle_zero<TypeParam>>(values);
+      const auto encoded = encode<rle<TypeParam>>(values);
+      if (encoded.empty()) continue;
       std::vector<TypeParam> restored(count);
-      if (!both.empty()) {
-        ASSERT_EQ(decode<rle<TypeParam>>(both, restored), status::ok);
-        ASSERT_TRUE(same_bits(restored, values)) << count << ' ' << longest;
-      }
-      if (!zeros.empty()) {
-        ASSERT_EQ(decode<rle_zero<TypeParam>>(zeros, restored), status::ok);
-        ASSERT_TRUE(same_bits(restored, values)) << count << ' ' << longest;
-        ASSERT_FALSE(both.empty());
-      }
+      ASSERT_EQ(decode<rle<TypeParam>>(encoded, restored), status::ok);
+      ASSERT_TRUE(same_bits(restored, values)) << count << ' ' << longest;
     }
 }
 
@@ -205,7 +188,6 @@ template <codec C> double ratio(const C& codec, const std::vector<value_t<C>>& v
 
 TEST(rle_ratio, of_a_constant_tensor) {
   EXPECT_GE(ratio(rle<float>{}, std::vector<float>(tensor_bytes / 4, 1.25f)), 200);
-  EXPECT_GE(ratio(rle_zero<float>{}, std::vector<float>(tensor_bytes / 4)), 200);
 }
 
 TEST(rle_ratio, of_runs_of_500) {
@@ -222,7 +204,6 @@ TEST(rle_ratio, of_noise) {
   u8s noise(tensor_bytes);
   for (auto& byte : noise) byte = static_cast<uint8_t>(random());
   EXPECT_GT(ratio(rle<uint8_t>{}, noise), 1 / 1.01);
-  EXPECT_GT(ratio(rle_zero<uint8_t>{}, noise), 1 / 1.01);
   std::vector<float> floats(tensor_bytes / 4);
   std::memcpy(floats.data(), noise.data(), tensor_bytes);
   EXPECT_GT(ratio(rle<float>{}, floats), 1 / 1.01);

@@ -20,7 +20,7 @@ std::string wave(size_t count) {
 }
 
 TEST_F(Cli, every_lossless_codec_gives_the_file_back) {
-  for (const char* codec : {"zvc", "rle", "rle-zero", "deflate", "bitpack"})
+  for (const char* codec : {"zvc", "rle", "deflate", "bitpack"})
     for (const char* descr : {"|u1", "<i2", "<f4", "<u8"}) {
       SCOPED_TRACE(std::string(codec) + ' ' + descr);
       expect_round_trip(npy(dict(descr, "(3, 3001)"), sparse_data(3 * 3001 * static_cast<size_t>(descr[2] - '0'))),

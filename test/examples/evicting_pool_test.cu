@@ -219,7 +219,7 @@ TEST(evicting_pool, is_for_many_threads) {
     threads.emplace_back([&, k] {
       std::vector<pool::tensor<float>> mine;
       for (uint64_t i = 0; i < 4; ++i)
-        write(mine.emplace_back(memory.make(count, rle_zero<float>{})), values_of(4 * k + i), streams[k]);
+        write(mine.emplace_back(memory.make(count, rle<float>{})), values_of(4 * k + i), streams[k]);
       written.arrive_and_wait();
       for (uint64_t round = 0; round < 2; ++round)
         for (uint64_t i = 0; i < 4; ++i)

@@ -29,10 +29,10 @@ DTYPES = {
     12: Dtype("f64", 8, "<f8", 52), 13: Dtype("f8e4m3", 1, "|u1", 3), 14: Dtype("f8e5m2", 1, "|u1", 2),
 }  # fmt: skip
 
-ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, GAPS, STEPS, ROWS, CODEBOOKS = (
-    1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 14, 15
+ZVC, RLE, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, GAPS, STEPS, ROWS, CODEBOOKS = (
+    1, 2, 4, 5, 7, 8, 9, 10, 11, 13, 14, 15
 )
-SPLITTERS = (ZVC, RLE, RLE_ZERO, QUANTIZE_CODES)
+SPLITTERS = (ZVC, RLE, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
 FORMS = {DELTA: 3, ROWS: 2}  # of all transforms; one without forms needs a change of check_stages
 ZERO_FORMS = 3  # of zvc as the first stage of a chain: no zero is negative, each has a sign, all are negative
@@ -165,7 +165,7 @@ def split_chunk(data: bytes, count: int, dtype: Dtype, stage: Stage) -> tuple[by
         return quantize.decode_codes(data, count, quantize.rule_of(dtype, *stage[2:], predictors=1))
     if stage.id == ZVC:
         return lossless.zvc(data, count, dtype.width)
-    return lossless.rle(data, count, dtype.width, kinds=2 if stage.id == RLE else 1)
+    return lossless.rle(data, count, dtype.width)
 
 
 def decode_chunk(data: bytes, count: int, dtype: Dtype, stages: list[Stage], base: bytes | None = None) -> bytes:
@@ -193,7 +193,7 @@ def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
     used = [stage for stage in stages if stage.id]
     require(stages == used + [Stage(0, 0, 0, 0, 0)] * (4 - len(used)), "header: unused stages are not zero")
     *before, last = (stage.id for stage in used)
-    fits = last in (ZVC, RLE, RLE_ZERO, BITPACK, HUFFMAN, GAPS) or (last in (QUANTIZE, DEFLATE, CODEBOOKS, STEPS) and not before)
+    fits = last in (ZVC, RLE, BITPACK, HUFFMAN, GAPS) or (last in (QUANTIZE, DEFLATE, CODEBOOKS, STEPS) and not before)
     fits = fits and all(i in FORMS or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
     fits = fits and (last not in (CODEBOOKS, STEPS) or (dtype.mantissa > 0 and dtype.width <= 4))
     require(fits, f"the codec {before + [last]} is unknown")

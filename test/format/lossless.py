@@ -40,12 +40,12 @@ def sign_zeros(values: bytes, signs: bytes | None, masks: bytes, zeros: int, wid
     return pack(signed, width)
 
 
-def rle(data: bytes, count: int, width: int, kinds: int) -> tuple[bytes, int]:
+def rle(data: bytes, count: int, width: int) -> tuple[bytes, int]:
     kind = little(data[:4])  # and three zeros
     blocks = ceil_div(count, 64)  # of 8 mask bytes
     l1 = 4 + 4 * ceil_div(blocks, 32)
     require(l1 <= len(data) < count * width, f"rle: {len(data)} bytes cannot be a chunk")
-    require(kind < kinds, f"rle: kind {kind} is unknown")
+    require(kind < 2, f"rle: kind {kind} is unknown")
     l2 = little(data[4:l1])
     require(l2 >> blocks == 0, "rle: L2 has bits past the end")
     l0 = l1 + ones(l2)

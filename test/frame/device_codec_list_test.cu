@@ -116,7 +116,7 @@ TEST(device_codec_list, refuses_other_frames_and_rooms_by_name) {
   };
   const auto of_floats = encoded(zvc<float>{}, sparse_tensor<float>(100, .5));
   expect_refused(encoded(zvc<double>{}, sparse_tensor<double>(100, .5)), 800, status::type_mismatch);
-  expect_refused(encoded(rle_zero<float>{}, sparse_tensor<float>(100, .5)), 400, status::codec_mismatch);
+  expect_refused(encoded(huffman<float>{}, sparse_tensor<float>(100, .5)), 400, status::codec_mismatch);
   expect_refused(of_floats, 399, status::invalid_argument);
   expect_refused(forged(of_floats, [](frame_header& h) { h.stages.at[0].version = 9; }), 400, status::bad_version);
 }

@@ -214,7 +214,7 @@ TEST(host, types_known_at_run_time) {
 
 // The choice of the name, the type and the parameters; and bytes that are those of the codec itself.
 TEST(host, codecs_chosen_at_run_time) {
-  using codecs = codec_list<zvc<untyped<4>>, zvc<f16>, rle<float>, rle_zero<float>, zvc_huffman<float>, quantize<float>,
+  using codecs = codec_list<zvc<untyped<4>>, zvc<f16>, rle<float>, huffman<float>, zvc_huffman<float>, quantize<float>,
                             quantize_delta_huffman<float>>;
   const auto values = sparse_tensor<float>(5000, .5);
   const const_bytes raw = as_bytes(span<const float>(values));
@@ -233,12 +233,12 @@ TEST(host, codecs_chosen_at_run_time) {
   expect_writes(codec.choose("zvc", dtype::f32), encoded(zvc<float>{}, values));
   EXPECT_EQ(max_frame_bytes(codec, values.size()), max_frame_bytes(zvc<float>{}, values.size()));
   expect_writes(codec.choose("rle", dtype::f32, bound), encoded(rle<float>{}, values));
-  expect_writes(codec.choose("rle-zero", dtype::f32), encoded(rle_zero<float>{}, values));
+  expect_writes(codec.choose("huffman", dtype::f32), encoded(huffman<float>{}, values));
   expect_writes(codec.choose("zvc+huffman", dtype::f32), encoded(zvc_huffman<float>{}, values));
   expect_writes(codec.choose("quantize", dtype::f32, bound), encoded(quantize<float>(bound), values));
   expect_writes(codec.choose("quantize+delta+zvc+huffman", dtype::f32, bound),
                 encoded(quantize_delta_huffman<float>(bound), values));
-  expect_writes(codec.choose(3, dtype::f32), encoded(rle_zero<float>{}, values));
+  expect_writes(codec.choose(3, dtype::f32), encoded(huffman<float>{}, values));
   codec = rle<float>{};
   expect_writes(status::ok, encoded(rle<float>{}, values, {.checksums = true}), {.checksums = true});
   codec = {zvc<untyped<4>>{}, dtype::f32};
@@ -261,7 +261,7 @@ TEST(host, codecs_chosen_at_run_time) {
   }
   EXPECT_EQ(codec.choose(5, dtype::f32, 1e-3), status::bad_bound);
   EXPECT_EQ(codec.choose("zvc+huffman", dtype::f32, 1e-3), status::ok);
-  for (const char* const name : {"", "zv", "zvcx", "zvc+", "+zvc", "zvc+huffman+", "huffman", "rle-", "unknown"}) {
+  for (const char* const name : {"", "zv", "zvcx", "zvc+", "+zvc", "zvc+huffman+", "bitpack", "rle-", "unknown"}) {
     EXPECT_EQ(codec.choose(name, dtype::f32), status::unknown_codec) << name;
     EXPECT_FALSE(codec);
     EXPECT_EQ(host::encode(codec, raw, room).code, status::unknown_codec);

@@ -15,7 +15,7 @@ namespace tuck::fuzz {
 using device_codecs = all_codecs;
 #else
 using device_codecs =
-    codec_list<zvc<f16>, rle<uint8_t>, rle_zero<float>, deflate<uint8_t>, bitpack<int64_t>, quantize<float>,
+    codec_list<zvc<f16>, rle<uint8_t>, rle<uint32_t>, deflate<uint8_t>, bitpack<int64_t>, quantize<float>,
                zvc_rle_huffman<f16>, huffman<bf16>, chain<zvc<float>, differences<float>, huffman<uint32_t> >,
                gaps<bf16>, steps<bf16>, codebooks<f8e4m3> >;
 #endif

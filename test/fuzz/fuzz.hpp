@@ -13,9 +13,9 @@ namespace tuck::fuzz {
 
 using all_codecs =
     codec_list<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
-               rle_zero<float>, deflate<uint8_t>, deflate<float>, bitpack<uint8_t>, bitpack<uint16_t>,
-               bitpack<uint32_t>, bitpack<int64_t>, quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>,
-               zvc_huffman<float>, zvc_rle_huffman<f16>, huffman<bf16>, delta_rle_bitpack<int32_t>,
+               rle<uint32_t>, deflate<uint8_t>, deflate<float>, bitpack<uint8_t>, bitpack<uint16_t>, bitpack<uint32_t>,
+               bitpack<int64_t>, quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>, zvc_huffman<float>,
+               zvc_rle_huffman<f16>, huffman<bf16>, delta_rle_bitpack<int32_t>,
                chain<zvc<float>, differences<float>, huffman<uint32_t>>, quantize_delta_huffman<f16>, gaps<uint8_t>,
                gaps<bf16>, gaps<double>, steps<bf16>, steps<float>, steps<f8e4m3>, codebooks<bf16>, codebooks<float>,
                codebooks<f8e4m3>, huffman<f8e5m2>, codebooks<f8e5m2>, huffman<f8e4m3>, rows_zvc_huffman<bf16>>;

@@ -47,7 +47,6 @@ template struct kernels<tuck::delta_rle_bitpack<int32_t>>;
 template struct kernels<tuck::quantize_delta_huffman<float>>;
 template struct kernels<tuck::quantize<tuck::bf16>>;
 template struct kernels<tuck::rle<double>>;
-template struct kernels<tuck::rle_zero<float>>;
 template struct kernels<tuck::deflate<tuck::f16>>;
 template struct kernels<tuck::deflate<double>>;
 template struct kernels<tuck::bitpack<uint16_t>>;

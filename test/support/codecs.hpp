@@ -21,13 +21,14 @@ using one_of_each = ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate
 using some_of_them = std::conditional_t<
     threads_alone, ::testing::Types<zvc<float>, quantize<float>, zvc_huffman<f16>>,
     ::testing::Types<zvc<float>, deflate<float>, quantize<float>, zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>>;
-using every_codec = ::testing::Types<
-    zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>, rle_zero<float>,
-    rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>, deflate<float>, deflate<double>, bitpack<uint8_t>, bitpack<f16>,
-    bitpack<uint32_t>, bitpack<int64_t>, gaps<uint8_t>, gaps<bf16>, gaps<float>, gaps<double>, steps<f8e4m3>,
-    steps<f8e5m2>, steps<f16>, steps<bf16>, steps<float>, codebooks<f16>, codebooks<bf16>, codebooks<float>,
-    quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>, zvc_huffman<float>, huffman<bf16>,
-    delta_rle_bitpack<int32_t>, quantize_delta_huffman<float>, zvc_rle_huffman<bf16>, rows_zvc_huffman<float>>;
+using every_codec =
+    ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
+                     deflate<uint8_t>, deflate<f16>, deflate<float>, deflate<double>, bitpack<uint8_t>, bitpack<f16>,
+                     bitpack<uint32_t>, bitpack<int64_t>, gaps<uint8_t>, gaps<bf16>, gaps<float>, gaps<double>,
+                     steps<f8e4m3>, steps<f8e5m2>, steps<f16>, steps<bf16>, steps<float>, codebooks<f16>,
+                     codebooks<bf16>, codebooks<float>, quantize<f16>, quantize<bf16>, quantize<float>,
+                     quantize<double>, zvc_huffman<float>, huffman<bf16>, delta_rle_bitpack<int32_t>,
+                     quantize_delta_huffman<float>, zvc_rle_huffman<bf16>, rows_zvc_huffman<float>>;
 using tested_codecs = std::conditional_t<long_tests, every_codec, one_of_each>;
 using framed_codecs = std::conditional_t<slow && !long_tests, some_of_them, tested_codecs>;
 // Fuzzers, which have sanitizers, damage frames of every codec.

@@ -43,7 +43,7 @@ const std::vector<swap_codec>& swap_codecs() {
   static const std::vector<swap_codec> all{make_swap_codec<zvc<float>>(),
                                            make_swap_codec<zvc<uint8_t>>(),
                                            make_swap_codec<rle<f16>>(),
-                                           make_swap_codec<rle_zero<float>>(),
+                                           make_swap_codec<rle<float>>(),
                                            make_swap_codec<bitpack<uint32_t>>(),
                                            make_swap_codec<quantize<float>>(),
                                            make_swap_codec<deflate<float>>(true),

@@ -77,8 +77,7 @@ enum class codec_id : uint16_t {
   none = 0,
   zvc = 1,
   rle = 2,
-  rle_zero = 3,
-  quantize = 4,
+  quantize = 4,  ///< 3 is unused
   deflate = 5,
   differences = 7,  ///< its name is "delta"; 6 is unused
   bitpack = 8,
@@ -97,7 +96,6 @@ TUCK_HD constexpr const char* name(codec_id id) noexcept {
     case codec_id::none: return "none";
     case codec_id::zvc: return "zvc";
     case codec_id::rle: return "rle";
-    case codec_id::rle_zero: return "rle-zero";
     case codec_id::quantize:
     case codec_id::quantize_codes: return "quantize";
     case codec_id::deflate: return "deflate";

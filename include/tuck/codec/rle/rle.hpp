@@ -8,8 +8,8 @@
 //   0     v[i] is not zero              the stored value of bit i if bit i is set, else 0
 //   1     v[i] != v[i-1], with v[-1]=0  the stored value of the last set bit at or before i; 0 without such a bit
 //
-// rle takes the kind with fewer ones in the chunk, and kind 0 if they are equal. rle_zero always takes kind 0. Bit i of
-// the mask is bit i % 8 of mask byte i / 8. Group g is the mask bytes 8 g to 8 g + 7. A chunk has
+// The encoder takes the kind with fewer ones in the chunk, and kind 0 if they are equal. Bit i of the mask is bit i % 8
+// of mask byte i / 8. Group g is the mask bytes 8 g to 8 g + 7. A chunk has
 //
 //   u8  kind, 0, 0, 0
 //   u32 L2[ceil(n / 2048)]  bit g % 32 of L2[g / 32] is set if group g has a non-zero byte
@@ -21,7 +21,7 @@
 // The bits of L2 after the last group and the mask bits after value n - 1 are 0. If a chunk would have n sizeof(T)
 // bytes or more, it is incompressible. Host and device write the same bytes. Decoders reject chunks of other sizes,
 // chunks that are not smaller than their values, unused bits and padding that are not zero, zero bytes in L1 and L0,
-// and kinds that the codec does not write.
+// and other kinds.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -29,14 +29,15 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// Common part of rle and rle_zero, which differ in the kinds that they write and read. Lossless.
+/// Codec for runs of any value: takes the mask kind with fewer ones in each chunk. Lossless.
 /// In chains the side stream is everything before the values, and the residual values are those at the ones.
 /// concept.hpp documents the members that are not described here.
-template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec<rle_codec<T, Id, Kinds>, T, Id> {
+/// @tparam T element type
+template <element T> struct rle : plain_codec<rle<T>, T, codec_id::rle> {
+  template <element U> using rebind = rle<U>;  ///< for by_width
   using residual_type = T;
 
-  static constexpr uint32_t kinds = Kinds;  ///< number of mask kinds: 1 or 2
-  static constexpr uint32_t group = 64;     ///< values per 8 mask bytes
+  static constexpr uint32_t group = 64;  ///< values per 8 mask bytes
 
 #if defined(TUCK_HOST)
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
@@ -72,7 +73,7 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec
 
     constexpr uint32_t l0_begin(uint32_t count) const noexcept { return l1_begin(count) + groups; }
     constexpr uint32_t l0_end(uint32_t count) const noexcept { return l0_begin(count) + bytes; }
-    constexpr uint32_t values_begin(uint32_t count) const noexcept { return rle_codec::values_begin(l0_end(count)); }
+    constexpr uint32_t values_begin(uint32_t count) const noexcept { return rle::values_begin(l0_end(count)); }
     constexpr uint64_t size(uint32_t count) const noexcept { return values_begin(count) + uint64_t{ones} * sizeof(T); }
   };
   // Each level is the mask of the non-zero bytes of the level below.
@@ -90,8 +91,7 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec
 };
 
 #if defined(TUCK_HOST)
-template <element T, codec_id Id, uint32_t Kinds>
-uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, bytes out) const noexcept {
+template <element T> uint32_t rle<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
   const auto count = static_cast<uint32_t>(values.size());
   const uint32_t all_groups = groups(count);
   if (all_groups > most_groups) return incompressible;
@@ -100,14 +100,12 @@ uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, bytes out) 
   counts of_mask;
   uint32_t kind = 0;
   of_mask.ones = non_zeros::masks_of(from, count, masks.l0);
-  if constexpr (Kinds == 2) {
-    std::byte of_changes_mask[8 * most_groups];
-    const uint32_t of_changes = changes::masks_of(from, count, of_changes_mask);
-    if (of_changes < of_mask.ones) {
-      kind = 1;
-      of_mask.ones = of_changes;
-      std::memcpy(masks.l0, of_changes_mask, 4 * mask_words(count));
-    }
+  std::byte of_changes_mask[8 * most_groups];
+  const uint32_t of_changes = changes::masks_of(from, count, of_changes_mask);
+  if (of_changes < of_mask.ones) {
+    kind = 1;
+    of_mask.ones = of_changes;
+    std::memcpy(masks.l0, of_changes_mask, 4 * mask_words(count));
   }
   std::memset(masks.l0 + 4 * mask_words(count), 0, 8 * all_groups - 4 * mask_words(count));
   of_mask.bytes = bytes_of_masks::masks_of(masks.l0, 8 * all_groups, masks.l1);
@@ -127,14 +125,13 @@ uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, bytes out) 
   return static_cast<uint32_t>(of_mask.size(count));
 }
 
-template <element T, codec_id Id, uint32_t Kinds>
-status rle_codec<T, Id, Kinds>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+template <element T> status rle<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
   const auto count = static_cast<uint32_t>(restored.size());
   if (encoded.size() >= restored.size_bytes() || groups(count) > most_groups) return status::bad_payload;
   counts of_mask;
   if (!read_counts(encoded, count, of_mask) || of_mask.size(count) != encoded.size()) return status::bad_payload;
   const auto kind = load_unaligned<uint32_t>(encoded.data());  // includes the three zeros
-  if (kind >= Kinds) return status::bad_payload;
+  if (kind > 1) return status::bad_payload;
   for (uint32_t i = of_mask.l0_end(count); i < of_mask.values_begin(count); ++i)
     if (encoded[i] != std::byte{}) return status::bad_payload;
   levels masks;
@@ -142,16 +139,15 @@ status rle_codec<T, Id, Kinds>::decode_chunk(const_bytes encoded, span<T> restor
   const std::byte* const packed = encoded.data() + of_mask.values_begin(count);
   const std::byte* const end = encoded.data() + encoded.size();
   std::byte* const to = as_writable_bytes(restored).data();
-  if (Kinds == 1 || kind == 0)
+  if (kind == 0)
     non_zeros::spread(masks.l0, packed, end, to, count);
-  else if constexpr (Kinds == 2)
+  else
     changes::spread(masks.l0, packed, end, to, count);
   return status::ok;
 }
 
 // Counts the mask of `encoded`. Returns false if `encoded` is too short for the bytes before the values.
-template <element T, codec_id Id, uint32_t Kinds>
-bool rle_codec<T, Id, Kinds>::read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept {
+template <element T> bool rle<T>::read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept {
   const std::byte* const from = encoded.data();
   const uint32_t l1 = l1_begin(count);
   if (encoded.size() < l1) return false;
@@ -164,9 +160,8 @@ bool rle_codec<T, Id, Kinds>::read_counts(const_bytes encoded, uint32_t count, c
 }
 
 // Restores the mask. Returns false if a level is not what encode writes, or has bits past its end.
-template <element T, codec_id Id, uint32_t Kinds>
-bool rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, const counts& of_mask, uint32_t count,
-                                          levels& masks) noexcept {
+template <element T>
+bool rle<T>::read_levels(const std::byte* encoded, const counts& of_mask, uint32_t count, levels& masks) noexcept {
   const uint32_t all_groups = groups(count), tail = count % group;
   const std::byte *const l1 = encoded + l1_begin(count), *const l0 = encoded + of_mask.l0_begin(count);
   std::memset(masks.l1 + all_groups, 0, 4);
@@ -181,18 +176,6 @@ bool rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, const counts
 }
 #endif
 
-/// Codec for runs of any value: takes the mask kind with fewer ones in each chunk.
-/// @tparam T element type
-template <element T> struct rle : rle_codec<T, codec_id::rle, 2> {
-  template <element U> using rebind = rle<U>;  ///< for by_width
-};
-
-/// Codec for runs of zeros: always takes kind 0, which encodes faster.
-/// @tparam T element type
-template <element T> struct rle_zero : rle_codec<T, codec_id::rle_zero, 1> {
-  template <element U> using rebind = rle_zero<U>;  ///< for by_width
-};
-
-static_assert(splitter<rle<float>> && splitter<rle_zero<float>>);
+static_assert(splitter<rle<float>>);
 
 }  // namespace tuck::inline TUCK_ABI

@@ -10,16 +10,16 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// The mask format of rle and rle_zero.
-template <element T, uint32_t Kinds, int Threads> struct block_rle_mask {
-  using C = rle<T>;  // both have the same layout
+/// The mask format of rle.
+template <element T, int Threads> struct block_rle_mask {
+  using C = rle<T>;
   using masks = block_masks<T, Threads>;
   using sums = typename masks::sums;
   using tile = typename masks::tile;
 
   using scan = device::block_scan<Threads>;
 
-  static constexpr uint32_t kinds = Kinds;
+  static constexpr uint32_t kinds = 2;
   static constexpr uint32_t warps = Threads / device::warp_size;
   static constexpr uint32_t groups = tile::capacity / C::group;
   static constexpr uint32_t rounds = ceil_div(groups, uint32_t{Threads});  // groups per thread, Threads apart
@@ -65,23 +65,18 @@ template <element T, uint32_t Kinds, int Threads> struct block_rle_mask {
   // Finds the mask and its ones, and returns its kind.
   __device__ static uint32_t find(TempStorage& temp, const tile& values, masks& mask, sums& ones) {
     mask.find_non_zeros(values);
-    if constexpr (kinds == 1) {
-      ones = mask.sum(temp.of_masks);
-      return 0;
-    } else {
-      const uint32_t warp = device::warp_id();
-      if (device::lane_id() == 31) temp.last[warp] = tile::value(values.w[tile::words - 1], tile::per_word - 1);
-      device::sync_block();
-      masks changes;
-      changes.find_changes(values, warp == 0 ? bits_t<T>{0} : temp.last[warp - 1]);
-      if (!values.is_full()) changes.clip(values.count);
-      const sums both = masks::sum_warps(temp.of_masks, device::warp_sum(changes.ones() << 16 | mask.ones()));
-      ones = {both.before & 0xffffu, both.all & 0xffffu};
-      if (both.all >> 16 >= ones.all) return 0;
-      ones = {both.before >> 16, both.all >> 16};
-      mask = changes;
-      return 1;
-    }
+    const uint32_t warp = device::warp_id();
+    if (device::lane_id() == 31) temp.last[warp] = tile::value(values.w[tile::words - 1], tile::per_word - 1);
+    device::sync_block();
+    masks changes;
+    changes.find_changes(values, warp == 0 ? bits_t<T>{0} : temp.last[warp - 1]);
+    if (!values.is_full()) changes.clip(values.count);
+    const sums both = masks::sum_warps(temp.of_masks, device::warp_sum(changes.ones() << 16 | mask.ones()));
+    ones = {both.before & 0xffffu, both.all & 0xffffu};
+    if (both.all >> 16 >= ones.all) return 0;
+    ones = {both.before >> 16, both.all >> 16};
+    mask = changes;
+    return 1;
   }
 
   // Writes everything before the values, for the mask in shared memory. Returns the offset of the values. Has barriers.
@@ -176,13 +171,8 @@ template <element T, uint32_t Kinds, int Threads> struct block_rle_mask {
 };
 
 template <element T, int Threads>
-struct block_codec<rle<T>, Threads> : block_mask_codec<rle<T>, block_rle_mask<T, rle<T>::kinds, Threads>, Threads> {
-  using block_mask_codec<rle<T>, block_rle_mask<T, rle<T>::kinds, Threads>, Threads>::block_mask_codec;
-};
-template <element T, int Threads>
-struct block_codec<rle_zero<T>, Threads>
-    : block_mask_codec<rle_zero<T>, block_rle_mask<T, rle_zero<T>::kinds, Threads>, Threads> {
-  using block_mask_codec<rle_zero<T>, block_rle_mask<T, rle_zero<T>::kinds, Threads>, Threads>::block_mask_codec;
+struct block_codec<rle<T>, Threads> : block_mask_codec<rle<T>, block_rle_mask<T, Threads>, Threads> {
+  using block_mask_codec<rle<T>, block_rle_mask<T, Threads>, Threads>::block_mask_codec;
 };
 
 }  // namespace tuck::inline TUCK_ABI
