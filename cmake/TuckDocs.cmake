@@ -3,7 +3,7 @@
 set(documented
   host.hpp device.cuh swap.cuh swap.hpp model.hpp
   codec/concept.hpp codec/bitpack/bitpack.hpp codec/chain/chain.hpp codec/chain/chains.hpp codec/deflate/deflate.hpp
-  codec/codebooks/codebooks.hpp codec/gaps/gaps.hpp codec/huffman/huffman.hpp codec/inflate/inflate.hpp
+  codec/codebooks/codebooks.hpp codec/huffman/huffman.hpp codec/inflate/inflate.hpp
   codec/quantize/quantizer.hpp codec/quantize/quantize.hpp codec/rle/rle.hpp codec/steps/steps.hpp
   codec/transform/differences.hpp codec/transform/rows.hpp codec/zvc/zvc.hpp
   core/dtype.hpp core/span.hpp core/status.hpp core/version.hpp

@@ -1,6 +1,7 @@
-// Deltas by steps and by gaps on one CPU thread: bench_delta [OLD.npy NEW.npy]. The files have bf16 values as 16-bit
-// integers. Prints ratios beside the bound by entropy, and speeds: for the pair, and for tensors of 64 MiB in which a
-// share of the values changes at random positions. Their changes are drawn from those of the pair, or are 1, 3 and 7.
+// Deltas by steps and by zvc+huffman on one CPU thread: bench_delta [OLD.npy NEW.npy]. The files have bf16 values as
+// 16-bit integers. Prints ratios beside the bound by entropy, and speeds: for the pair, and for tensors of 64 MiB in
+// which a share of the values changes at random positions. Their changes are drawn from those of the pair, or are 1, 3
+// and 7.
 #include <tuck/host.hpp>
 
 #include "support/npy.hpp"
@@ -58,7 +59,8 @@ template <tuck::codec C> void measure(const char* name, const values& old, const
   using tuck::bf16;
   const auto as_bf16 = [](const values& v) { return tuck::span(reinterpret_cast<const bf16*>(v.data()), v.size()); };
   const C codec;
-  const tuck::frame_options options{.chunk_values = 1 << 16, .alignment = 16};
+  const tuck::frame_options options{.chunk_values = tuck::max_chunk_values(codec.stages(), sizeof(bf16)),
+                                    .alignment = 16};
   std::vector<std::byte> frame(tuck::max_delta_bytes(codec, old.size(), options));
   std::vector<bf16> out(old.size());
   tuck::outcome packed, applied;
@@ -70,20 +72,20 @@ template <tuck::codec C> void measure(const char* name, const values& old, const
   if (!packed || !applied || std::memcmp(out.data(), next.data(), 2 * next.size()) != 0)
     throw std::runtime_error(std::string(name) + ": the delta does not restore the values");
   const double bytes = 2 * static_cast<double>(old.size()), bound = least_bytes(old, next);
-  std::printf("%-11s %8.1f %8.1f %7.3f %9.2f %9.2f\n", name, bytes / static_cast<double>(packed.bytes), bytes / bound,
+  std::printf("%-17s %8.1f %8.1f %7.3f %9.2f %9.2f\n", name, bytes / static_cast<double>(packed.bytes), bytes / bound,
               bound / static_cast<double>(packed.bytes), bytes / encoding / 1e9, bytes / applying / 1e9);
 }
 
-using by_gaps = tuck::gaps<tuck::bf16>;
+using by_huffman = tuck::zvc_huffman<tuck::bf16>;
 
 void measure_all(int files, char** paths) {
   values old{0x3f80, 0x3f00}, next = old, changes{1, 3, 7};
-  std::printf("              ratio    bound   share    encode  verify and apply, GB/s\n");
+  std::printf("                    ratio    bound   share    encode  verify and apply, GB/s\n");
   if (files == 2) {
     old = read(paths[0]), next = read(paths[1]);
     if (old.size() != next.size()) throw tuck::tools::file_error(paths[1], "it has another size than the first file");
     measure<tuck::steps<tuck::bf16>>("pair, steps", old, next);
-    measure<by_gaps>("pair, gaps", old, next);
+    measure<by_huffman>("pair, zvc+huffman", old, next);
     changes.clear();
     for (size_t i = 0; i < old.size(); ++i)
       if (old[i] != next[i]) changes.push_back(static_cast<uint16_t>(old[i] ^ next[i]));
@@ -98,7 +100,7 @@ void measure_all(int files, char** paths) {
       if (std::uniform_real_distribution<>()(random) < share) v ^= changes[random() % changes.size()];
     char name[16];
     std::snprintf(name, sizeof name, "%g %%", 100 * share);
-    measure<by_gaps>(name, base, changed);
+    measure<by_huffman>(name, base, changed);
   }
 }
 

@@ -18,7 +18,7 @@ class tuck_coder final : public coder {
              const const_bytes* base = nullptr)
       : codec_(tools::choose_codec(choice, request.type)), how_{.threads = threads}, base_(base) {
     if (codec_ == nullptr) throw std::runtime_error(choice.name + ": not for " + tuck::name(request.type));
-    if (base != nullptr && tools::is_delta_codec(choice.name))
+    if (base != nullptr && choice.name == name(codec_id::steps))
       options_ = {.chunk_values = tools::most_chunk_values(choice.name, request.type),
                   .alignment = tools::delta_alignment};
     const tools::frame_plan plan = codec_->plan(request.raw_bytes / size_of(request.type), options_);

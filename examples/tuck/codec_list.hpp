@@ -33,7 +33,6 @@ using single_codecs = joined_lists<
     over_all_types<huffman>,
     over_all_types<bitpack>,
     codec_list<codebooks<f16>, codebooks<bf16>, codebooks<float>, codebooks<f8e4m3>, codebooks<f8e5m2>>,
-    over_all_types<gaps>,
     codec_list<steps<f16>, steps<bf16>, steps<float>, steps<f8e4m3>, steps<f8e5m2>>,
     over_floating_types<quantize>
 >::type;

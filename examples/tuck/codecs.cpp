@@ -65,15 +65,17 @@ std::string types_of(std::string_view codec) {
   return types;
 }
 
-bool is_delta_codec(std::string_view codec) { return codec == name(codec_id::gaps) || codec == name(codec_id::steps); }
+constexpr const char* steps_name = name(codec_id::steps);
+constexpr const char* other_delta_codec = "zvc+huffman";  // of types that steps does not take
+
+bool is_delta_codec(std::string_view codec) { return codec == steps_name || codec == other_delta_codec; }
 
 uint32_t most_chunk_values(std::string_view codec, dtype type) {
-  return max_chunk_values(is_delta_codec(codec) ? gaps<uint8_t>{}.stages() : stage_list{}, size_of(type));
+  return max_chunk_values(codec == steps_name ? steps<bf16>{}.stages() : stage_list{}, size_of(type));
 }
 
 const char* delta_codec(dtype type) {
-  const char* const steps = name(codec_id::steps);
-  return choose_codec({steps, {}}, type) != nullptr ? steps : name(codec_id::gaps);
+  return choose_codec({steps_name, {}}, type) != nullptr ? steps_name : other_delta_codec;
 }
 
 std::optional<stored_bound> bound_of(const stage_list& stages) {

@@ -36,7 +36,7 @@ bool is_delta_codec(std::string_view codec);
 inline constexpr uint32_t delta_alignment = 16;
 
 // Codecs whose deltas the device encodes and decodes. Each takes four kernels per element size.
-inline constexpr std::string_view device_delta_codecs[] = {"gaps", "rle", "steps", "zvc"};
+inline constexpr std::string_view device_delta_codecs[] = {"rle", "steps", "zvc", "zvc+huffman"};
 
 // Returns the most values that a chunk of this codec may have.
 uint32_t most_chunk_values(std::string_view codec, dtype type);

@@ -12,10 +12,10 @@ static_assert(most_device_chunk_bytes == tile_bytes);
 
 // Those of device_delta_codecs. More would take long to compile.
 template <codec C> inline constexpr bool has_delta_kernels = false;
-template <element T> inline constexpr bool has_delta_kernels<gaps<T>> = true;
 template <element T> inline constexpr bool has_delta_kernels<rle<T>> = true;
 template <element T> inline constexpr bool has_delta_kernels<steps<T>> = true;
 template <element T> inline constexpr bool has_delta_kernels<zvc<T>> = true;
+template <element T> inline constexpr bool has_delta_kernels<zvc_huffman<T>> = true;
 
 template <codec C> class chosen_on_device final : public chosen_device_codec {
  public:

@@ -28,9 +28,6 @@ TUCK_KERNELS(deflate<untyped<1>>);
 TUCK_KERNELS(deflate<untyped<4>>);
 TUCK_KERNELS(bitpack<untyped<2>>);
 TUCK_KERNELS(bitpack<untyped<4>>);
-TUCK_KERNELS(gaps<untyped<1>>);
-TUCK_KERNELS(gaps<untyped<2>>);
-TUCK_KERNELS(gaps<untyped<4>>);
 TUCK_KERNELS(huffman<untyped<2>>);
 TUCK_KERNELS(huffman<untyped<4>>);
 TUCK_KERNELS(steps<bf16>);
@@ -49,10 +46,9 @@ TUCK_DELTA_KERNELS(zvc<untyped<1>>);
 TUCK_DELTA_KERNELS(zvc<untyped<4>>);
 TUCK_DELTA_KERNELS(zvc<untyped<8>>);
 TUCK_DELTA_KERNELS(rle<untyped<2>>);
-TUCK_DELTA_KERNELS(gaps<untyped<1>>);
-TUCK_DELTA_KERNELS(gaps<untyped<4>>);
 TUCK_DELTA_KERNELS(steps<bf16>);
 TUCK_DELTA_KERNELS(steps<f8e4m3>);
+TUCK_DELTA_KERNELS(zvc_huffman<untyped<2>>);
 
 }  // namespace tuck::inline TUCK_ABI
 

@@ -163,7 +163,7 @@ void choose_for_delta(const CLI::App& app, encode_options& options) {
   };
   refuse("--base needs a lossless codec", options.codecs.lossy());
   if (options.on == machine::device)
-    refuse("--base with --on device needs gaps, rle, steps or zvc", options.codecs.without_device_deltas());
+    refuse("--base with --on device needs rle, steps, zvc or zvc+huffman", options.codecs.without_device_deltas());
   if (options.no_checksums) throw usage_error("--no-checksums is not for deltas, which are verified by checksums");
   options.chooses_codec = app.count("--codec") + app.count("--row") == 0;
 }

@@ -11,7 +11,7 @@ import torch
 import tuck
 
 INDEX, GAP, VALUE = 4, 2, 2  # bytes
-DELTA_CODECS = ("steps", "gaps", "zvc+rle+huffman")
+DELTA_CODECS = ("steps", "zvc+rle+huffman")
 
 
 def zstd_of(level: int) -> Callable[[bytes], int] | None:
@@ -86,7 +86,7 @@ def print_table(pairs: Iterable[tuple[str, torch.Tensor, torch.Tensor]]) -> None
         sizes = [size(old, new, xor, places) for size in table.values()]
         print("".join(f"{round(size):16,}" for size in sizes))
         print(" " * 46 + "".join(f"{xor.nbytes / max(size, 1):16.1f}" for size in sizes), flush=True)
-    print("steps, gaps and zvc+rle+huffman: tuck's; bound: the entropy of independent positions and changes")
+    print("steps and zvc+rle+huffman: tuck's; bound: the entropy of independent positions and changes")
     for name in missing:
         print(f"skipped: {name}, for there is neither the Python module zstandard nor libzstd")
 

@@ -7,7 +7,6 @@
 #include <tuck/codec/chain/chains.hpp>
 #include <tuck/codec/codebooks/codebooks_block.cuh>
 #include <tuck/codec/deflate/deflate_block.cuh>
-#include <tuck/codec/gaps/gaps_block.cuh>
 #include <tuck/codec/huffman/huffman_block.cuh>
 #include <tuck/codec/quantize/quantize_block.cuh>
 #include <tuck/codec/rle/rle_block.cuh>

@@ -5,7 +5,6 @@
 #include <tuck/codec/chain/chains.hpp>
 #include <tuck/codec/codebooks/codebooks.hpp>
 #include <tuck/codec/deflate/deflate.hpp>
-#include <tuck/codec/gaps/gaps.hpp>
 #include <tuck/codec/inflate/inflate.hpp>
 #include <tuck/codec/quantize/quantize.hpp>
 #include <tuck/codec/rle/rle.hpp>

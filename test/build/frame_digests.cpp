@@ -59,7 +59,6 @@ int main(int argc, char** argv) {
   tuck::test::print_all<double>("f64", tensors);
   tuck::test::print<tuck::bitpack<int32_t>>("bitpack i32", tensors);
   tuck::test::print<tuck::codebooks<tuck::bf16>>("codebooks bf16", tensors);
-  tuck::test::print<tuck::gaps<tuck::bf16>>("gaps bf16", tensors);
   tuck::test::print<tuck::steps<tuck::bf16>>("steps bf16", tensors);
   // Slower ones: as many as make each of their choices.
   tuck::test::print<tuck::huffman<float>>("huffman f32", tensors / 20);

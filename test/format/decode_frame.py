@@ -29,8 +29,8 @@ DTYPES = {
     12: Dtype("f64", 8, "<f8", 52), 13: Dtype("f8e4m3", 1, "|u1", 3), 14: Dtype("f8e5m2", 1, "|u1", 2),
 }  # fmt: skip
 
-ZVC, RLE, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, GAPS, STEPS, ROWS, CODEBOOKS = (
-    1, 2, 4, 5, 7, 8, 9, 10, 11, 13, 14, 15
+ZVC, RLE, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, STEPS, ROWS, CODEBOOKS = (
+    1, 2, 4, 5, 7, 8, 9, 10, 13, 14, 15
 )
 SPLITTERS = (ZVC, RLE, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
@@ -179,8 +179,6 @@ def decode_chunk(data: bytes, count: int, dtype: Dtype, stages: list[Stage], bas
         return huffman.decode_chunk(data, count, dtype.width)
     if stages[0].id == CODEBOOKS:
         return codebooks.decode_chunk(data, count, dtype)
-    if stages[0].id == GAPS:
-        return lossless.gaps(data, count, dtype.width)
     if stages[0].id == STEPS:
         return lossless.steps(data, base or bytes(count * dtype.width), count, dtype)
     if stages[0].id == BITPACK:
@@ -193,7 +191,7 @@ def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
     used = [stage for stage in stages if stage.id]
     require(stages == used + [Stage(0, 0, 0, 0, 0)] * (4 - len(used)), "header: unused stages are not zero")
     *before, last = (stage.id for stage in used)
-    fits = last in (ZVC, RLE, BITPACK, HUFFMAN, GAPS) or (last in (QUANTIZE, DEFLATE, CODEBOOKS, STEPS) and not before)
+    fits = last in (ZVC, RLE, BITPACK, HUFFMAN) or (last in (QUANTIZE, DEFLATE, CODEBOOKS, STEPS) and not before)
     fits = fits and all(i in FORMS or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
     fits = fits and (last not in (CODEBOOKS, STEPS) or (dtype.mantissa > 0 and dtype.width <= 4))
     require(fits, f"the codec {before + [last]} is unknown")
@@ -250,8 +248,8 @@ def decode(data: bytes, base: bytes | None = None) -> Frame:
     require(flag_bits in (0, 1, 3), "header: unknown flags")
     is_delta = flag_bits == 3
     require(is_delta or base_digest == 0, "header: the digest of a base, of which there is none")
-    of_deltas = stages[0].id in (GAPS, STEPS) and stages[1].id == 0
-    most_values = 65536 // (dtype.width // 2 if of_deltas and dtype.width > 1 else dtype.width)
+    is_steps = stages[0].id == STEPS and stages[1].id == 0
+    most_values = 65536 // (dtype.width // 2 if is_steps and dtype.width > 1 else dtype.width)
     fits = chunk_values > 0 and chunk_values % 32 == 0 and chunk_values <= most_values
     require(fits, f"header: chunks of {chunk_values} values")
     require(count <= (2**64 - 1) // 8, f"header: {count} values")

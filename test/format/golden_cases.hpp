@@ -26,13 +26,13 @@ class golden_tensors {
   golden_tensors(dtype type, bool lossy) : type_(type), lossy_(lossy) {}
 
   // Chunks: sparse, a walk with repeats, zeros, one value; and 37 values, sparse or what no codec makes smaller.
-  // One of `share` sparse values is not zero.
-  std::vector<std::byte> small(uint32_t chunk_values, bool ends_in_noise, uint32_t share = 3) {
-    for (uint32_t i = 0; i < chunk_values; ++i) sparse(share);
+  // One of three sparse values is not zero.
+  std::vector<std::byte> small(uint32_t chunk_values, bool ends_in_noise) {
+    for (uint32_t i = 0; i < chunk_values; ++i) sparse(3);
     for (uint32_t i = 0; i < chunk_values; ++i) walk(i);
     for (uint32_t i = 0; i < chunk_values; ++i) add(0);
     for (uint32_t i = 0; i < chunk_values; ++i) add(one() + 5);
-    for (uint32_t i = 0; i < 37; ++i) ends_in_noise ? noise() : sparse(share);
+    for (uint32_t i = 0; i < 37; ++i) ends_in_noise ? noise() : sparse(3);
     return std::move(bytes_);
   }
   // Chunks: zeros of both signs, negative zeros, few negative zeros among zeros; and 37 values as in the first chunk.
@@ -190,11 +190,11 @@ inline const std::vector<golden_case>& golden_cases() {
                           .alignment = number % 5 == 2 ? 16u : 32u,
                           .checksums = number % 2 == 0,
                           .metadata = number % 3 == 1 ? text("golden frames") : const_bytes{}},
-                         golden_tensors(type, lossy).small(chunk, number % 4 < 2, codec == "gaps" ? 9 : 3),
+                         golden_tensors(type, lossy).small(chunk, number % 4 < 2),
                          {}});
           if (has_rows) all.back().values = with_rows(std::move(all.back().values), 1024, 1024, 24 * size_of(type));
-          // Those of deltas have no pieces, and much of this is dense.
-          if (large && size_of(type) >= 2 && codec != "gaps" && codec != "steps")
+          // That of deltas has no pieces, and much of this is dense.
+          if (large && size_of(type) >= 2 && codec != "steps")
             all.push_back({name + ".large", choice, type, {}, golden_tensors(type, lossy).large(), {}});
           if (has_rows && all.back().name.ends_with(".large"))
             all.back().values = with_rows(std::move(all.back().values), 0, 2000 * size_of(type), 24 * size_of(type));
@@ -231,7 +231,6 @@ inline const std::vector<golden_case>& golden_cases() {
                                       {"bitpack", dtype::i16},
                                       {"zvc", dtype::bf16},
                                       {"zvc+huffman", dtype::bf16},
-                                      {"gaps", dtype::bf16},
                                       {"steps", dtype::bf16},
                                       {"steps", dtype::f32},
                                       {"steps", dtype::f8e4m3},

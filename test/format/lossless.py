@@ -1,4 +1,4 @@
-"""Chunks of zvc, rle, bitpack, gaps and steps, and the transforms delta and rows: the headers codec/*/*.hpp have their formats.
+"""Chunks of zvc, rle, bitpack and steps, and the transforms delta and rows: the headers codec/*/*.hpp have their formats.
 
 zvc and rle return the values, and the size of the side stream in bytes.
 """
@@ -83,7 +83,7 @@ def undo_rows(data: bytes, width: int, form: int, row: int) -> bytes:
     return pack(values, width)
 
 
-# Gaps, and steps from a base
+# Steps from a base
 
 
 class Bits:
@@ -106,24 +106,6 @@ class Bits:
 
     def finish(self) -> None:
         require(self.end - self.at < 8 and self.bits >> self.at == 0, f"{self.name}: bits behind the last")
-
-
-def gaps(data: bytes, count: int, width: int) -> bytes:
-    require(len(data) >= 4, "gaps: no header")
-    bits = Bits(data, "gaps")
-    k, r, w, has_classes, rest = (bits.take(n) for n in (16, 4, 7, 1, 4))
-    require(rest == 0 and k <= count // 4 and w <= 8 * width, "gaps: the header is none of such a chunk")
-    remainders = [bits.take(r) for _ in range(k)]
-    distances = [(bits.zeros() << r) + remainder + 1 for remainder in remainders]
-    require(sum(distances) <= count, "gaps: a value behind the last")
-    classes = [bits.zeros() if has_classes else 3 for _ in range(k)]
-    require(max(classes, default=0) <= 8 * width, "gaps: a class that no value has")
-    values, place = [0] * count, -1
-    for distance, c in zip(distances, classes):
-        place += distance
-        values[place] = bits.take(w) if c == 3 else (1 << c + (c < 3)) - 1
-    bits.finish()
-    return pack(values, width)
 
 
 def steps(data: bytes, base: bytes, count: int, dtype: Dtype) -> bytes:

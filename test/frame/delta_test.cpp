@@ -241,16 +241,16 @@ TEST(delta, of_changes_that_cancel_is_not_applied_twice) {
         float& x = values[static_cast<size_t>(100 + step * i)];
         x = __builtin_bit_cast(float, bits_of(x) + (up ? 1 : -1));
       }
-      const auto frame = delta_between<gaps<float>>(base, values);
-      ASSERT_TRUE(host::decode_delta(gaps<float>{}, frame, base, base));
+      const auto frame = delta_between<zvc_huffman<float>>(base, values);
+      ASSERT_TRUE(host::decode_delta(zvc_huffman<float>{}, frame, base, base));
       EXPECT_TRUE(same_bits(base, values));
-      EXPECT_EQ(host::decode_delta(gaps<float>{}, frame, base, base).code, status::wrong_base);
+      EXPECT_EQ(host::decode_delta(zvc_huffman<float>{}, frame, base, base).code, status::wrong_base);
       EXPECT_TRUE(same_bits(base, values));
     }
 }
 
 TEST(delta, batches_are_what_single_calls_make_of_them) {
-  using C = gaps<float>;
+  using C = zvc_huffman<float>;
   std::vector<two_tensors<float>> tensors;
   std::vector<frame_bytes> rooms;
   for (const uint64_t count : {0, 2, 25'000, 1, 75, 1'200'000, 4096, 0, 16'386, 6}) {
@@ -294,7 +294,7 @@ TEST(delta, batches_are_what_single_calls_make_of_them) {
 // Items by their values, base and frame.
 class DeltaBatch : public ::testing::Test {
  protected:
-  using C = gaps<float>;
+  using C = zvc_huffman<float>;
   using item = decode_delta_item<float>;
 
   DeltaBatch() : frame(delta_of<C>(two)), same_frame(frame), other_frame(delta_of<C>(other)) {}
@@ -399,11 +399,7 @@ template <codec C> void expect_large_chunks() {
   EXPECT_EQ(max_delta_bytes(zvc<T>{}, 1, {.chunk_values = 65536 / sizeof(T) + 32}), 0u);
 }
 
-TEST(delta, of_gaps_or_steps_may_have_larger_chunks) {
-  expect_large_chunks<gaps<uint8_t>>();
-  expect_large_chunks<gaps<bf16>>();
-  expect_large_chunks<gaps<float>>();
-  expect_large_chunks<gaps<double>>();
+TEST(delta, of_steps_may_have_larger_chunks) {
   expect_large_chunks<steps<f8e4m3>>();
   expect_large_chunks<steps<bf16>>();
   expect_large_chunks<steps<float>>();

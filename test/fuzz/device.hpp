@@ -17,7 +17,7 @@ using device_codecs = all_codecs;
 using device_codecs =
     codec_list<zvc<f16>, rle<uint8_t>, rle<uint32_t>, deflate<uint8_t>, bitpack<int64_t>, quantize<float>,
                zvc_rle_huffman<f16>, huffman<bf16>, chain<zvc<float>, differences<float>, huffman<uint32_t> >,
-               gaps<bf16>, steps<bf16>, codebooks<f8e4m3> >;
+               zvc_huffman<bf16>, steps<bf16>, codebooks<f8e4m3> >;
 #endif
 
 template <codec C, codec... Cs> constexpr bool has(codec_list<Cs...>) { return (std::is_same_v<C, Cs> || ...); }

@@ -16,9 +16,10 @@ using all_codecs =
                rle<uint32_t>, deflate<uint8_t>, deflate<float>, bitpack<uint8_t>, bitpack<uint16_t>, bitpack<uint32_t>,
                bitpack<int64_t>, quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>, zvc_huffman<float>,
                zvc_rle_huffman<f16>, huffman<bf16>, delta_rle_bitpack<int32_t>,
-               chain<zvc<float>, differences<float>, huffman<uint32_t>>, quantize_delta_huffman<f16>, gaps<uint8_t>,
-               gaps<bf16>, gaps<double>, steps<bf16>, steps<float>, steps<f8e4m3>, codebooks<bf16>, codebooks<float>,
-               codebooks<f8e4m3>, huffman<f8e5m2>, codebooks<f8e5m2>, huffman<f8e4m3>, rows_zvc_huffman<bf16>>;
+               chain<zvc<float>, differences<float>, huffman<uint32_t>>, quantize_delta_huffman<f16>,
+               zvc_huffman<uint8_t>, zvc_huffman<bf16>, zvc_huffman<double>, steps<bf16>, steps<float>, steps<f8e4m3>,
+               codebooks<bf16>, codebooks<float>, codebooks<f8e4m3>, huffman<f8e5m2>, codebooks<f8e5m2>,
+               huffman<f8e4m3>, rows_zvc_huffman<bf16>>;
 
 template <codec... Cs> constexpr size_t number_of(codec_list<Cs...>) { return sizeof...(Cs); }
 

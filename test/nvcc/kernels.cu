@@ -24,7 +24,6 @@ template struct kernels<tuck::rle<float>>;
 template struct kernels<tuck::deflate<float>>;
 template struct kernels<tuck::bitpack<uint32_t>>;
 template struct kernels<tuck::codebooks<tuck::bf16>>;
-template struct kernels<tuck::gaps<tuck::bf16>>;
 template struct kernels<tuck::steps<tuck::bf16>>;
 template struct kernels<tuck::zvc_huffman<float>>;
 #if !defined(TUCK_FEW_KERNELS)
@@ -38,7 +37,6 @@ template struct kernels<tuck::rle<tuck::f16>>;
 template struct kernels<tuck::deflate<uint8_t>>;
 template struct kernels<tuck::bitpack<uint8_t>>;
 template struct kernels<tuck::codebooks<tuck::f8e4m3>>;
-template struct kernels<tuck::gaps<uint8_t>>;
 template struct kernels<tuck::steps<tuck::f8e4m3>>;
 template struct kernels<tuck::zvc_rle_huffman<float>>;
 template struct kernels<tuck::rows_zvc_huffman<tuck::bf16>>;
@@ -52,8 +50,6 @@ template struct kernels<tuck::deflate<double>>;
 template struct kernels<tuck::bitpack<uint16_t>>;
 template struct kernels<tuck::bitpack<uint64_t>>;
 template struct kernels<tuck::codebooks<float>>;
-template struct kernels<tuck::gaps<float>>;
-template struct kernels<tuck::gaps<double>>;
 template struct kernels<tuck::steps<float>>;
 template struct kernels<tuck::zvc_huffman<double>>;
 #endif
@@ -74,12 +70,10 @@ template struct delta_kernels<tuck::zvc<tuck::bf16>>;
 #if !defined(TUCK_FEW_KERNELS)
 template struct delta_kernels<tuck::zvc<uint8_t>>;
 template struct delta_kernels<tuck::zvc_huffman<tuck::bf16>>;
-template struct delta_kernels<tuck::gaps<tuck::bf16>>;
 template struct delta_kernels<tuck::steps<tuck::f8e4m3>>;
 template struct delta_kernels<tuck::steps<tuck::bf16>>;
 template struct delta_kernels<tuck::zvc<float>>;
 template struct delta_kernels<tuck::zvc<double>>;
-template struct delta_kernels<tuck::gaps<double>>;
 template struct delta_kernels<tuck::steps<float>>;
 #endif
 
@@ -92,10 +86,9 @@ template <tuck::codec C> struct delta_batch_kernels {
   }
 };
 
-template struct delta_batch_kernels<tuck::gaps<tuck::bf16>>;
+template struct delta_batch_kernels<tuck::zvc<tuck::bf16>>;
 #if !defined(TUCK_FEW_KERNELS)
 template struct delta_batch_kernels<tuck::steps<tuck::bf16>>;
-template struct delta_batch_kernels<tuck::zvc<tuck::bf16>>;
 #endif
 
 // Of batches a few will do: one of each codec, and those that are short of registers.

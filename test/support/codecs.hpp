@@ -13,8 +13,8 @@
 namespace tuck::test {
 
 // One of each kind. The program's tests have every codec and type, whose frames and chunks are made the same way.
-using one_of_each = ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, gaps<bf16>,
-                                     steps<bf16>, quantize<float>, quantize<double>, codebooks<bf16>, huffman<bf16>,
+using one_of_each = ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, steps<bf16>,
+                                     quantize<float>, quantize<double>, codebooks<bf16>, huffman<bf16>,
                                      zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
 // What is the same for all codecs, such as frames, is compiled with a few for sanitizers. Other tests show them each
 // codec.
@@ -24,10 +24,9 @@ using some_of_them = std::conditional_t<
 using every_codec =
     ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
                      deflate<uint8_t>, deflate<f16>, deflate<float>, deflate<double>, bitpack<uint8_t>, bitpack<f16>,
-                     bitpack<uint32_t>, bitpack<int64_t>, gaps<uint8_t>, gaps<bf16>, gaps<float>, gaps<double>,
-                     steps<f8e4m3>, steps<f8e5m2>, steps<f16>, steps<bf16>, steps<float>, codebooks<f16>,
-                     codebooks<bf16>, codebooks<float>, quantize<f16>, quantize<bf16>, quantize<float>,
-                     quantize<double>, zvc_huffman<float>, huffman<bf16>, delta_rle_bitpack<int32_t>,
+                     bitpack<uint32_t>, bitpack<int64_t>, steps<f8e4m3>, steps<f8e5m2>, steps<f16>, steps<bf16>,
+                     steps<float>, codebooks<f16>, codebooks<bf16>, codebooks<float>, quantize<f16>, quantize<bf16>,
+                     quantize<float>, quantize<double>, zvc_huffman<float>, huffman<bf16>, delta_rle_bitpack<int32_t>,
                      quantize_delta_huffman<float>, zvc_rle_huffman<bf16>, rows_zvc_huffman<float>>;
 using tested_codecs = std::conditional_t<long_tests, every_codec, one_of_each>;
 using framed_codecs = std::conditional_t<slow && !long_tests, some_of_them, tested_codecs>;
@@ -100,25 +99,6 @@ template <element T> struct sample<huffman<T>> {
     return sparse_tensor<T>(count, sparsity, how, seed);
   }
   static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return even_noise<T>(count, seed); }
-};
-
-template <element T> struct sample<gaps<T>> {
-  static constexpr bool every_bit_counts = true;
-  static constexpr double reads = 1;
-  static constexpr double sectors_filled = 1;
-  static constexpr double frame_sectors_filled = .97;
-
-  static gaps<T> codec() { return {}; }
-  // A fifth as many values as asked for, half of them with a class.
-  static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
-    auto values = sparse_tensor<T>(count, .8 + sparsity / 5, how, seed);
-    std::mt19937_64 random(seed);
-    for (T& v : values)
-      if (bits_of(v) != 0 && random() % 2 == 0)
-        v = __builtin_bit_cast(T, static_cast<bits_t<T>>(~uint64_t{0} >> (64 - 1 - random() % (8 * sizeof(T)))));
-    return values;
-  }
-  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return test::noise<T>(count, seed); }
 };
 
 // Without a base, steps from 0: denormals and a few others, to both sides.

@@ -305,11 +305,11 @@ def encode_delta(x: Array, base: Array, codec: Optional[str] = None, *, out: Opt
 def encode_delta(x, base, codec=None, *, out=None, dtype=None, checksums=True, threads=1, stream=None, for_gpu=False):
     """Encodes a tensor relative to a base of the same type and size, such as the weights of the step before. Lossless.
 
-    codec      None, or a name; None is "steps" for floats of up to 4 bytes, and "gaps" for other types. On a GPU one of
-               "gaps", "rle", "steps" and "zvc"
+    codec      None, or a name; None is "steps" for floats of up to 4 bytes, and "zvc+huffman" for other types. On
+               a GPU one of "rle", "steps", "zvc" and "zvc+huffman"
     checksums  True: deltas always have checksums
     for_gpu    whether a GPU is to apply a delta that the CPU encodes: its chunks are then as small as a GPU needs them,
-               and its bytes those of a GPU. A GPU does not take other deltas of "gaps" and "steps" from the CPU
+               and its bytes those of a GPU. A GPU does not take other deltas of "steps" and "zvc+huffman" from the CPU
 
     The other parameters are those of encode. On a GPU the base is there too. Returns the delta, which is a frame: what
     encode returns. Raises SizeError if the base has another type or size, OverlapError if

@@ -82,8 +82,7 @@ enum class codec_id : uint16_t {
   differences = 7,  ///< its name is "delta"; 6 is unused
   bitpack = 8,
   quantize_codes = 9,  ///< quantize as the first stage of a chain
-  huffman = 10,
-  gaps = 11,  ///< 12 is unused
+  huffman = 10,        ///< 11 and 12 are unused
   steps = 13,
   rows = 14,
   codebooks = 15,
@@ -102,7 +101,6 @@ TUCK_HD constexpr const char* name(codec_id id) noexcept {
     case codec_id::differences: return "delta";
     case codec_id::bitpack: return "bitpack";
     case codec_id::huffman: return "huffman";
-    case codec_id::gaps: return "gaps";
     case codec_id::steps: return "steps";
     case codec_id::rows: return "rows";
     case codec_id::codebooks: return "codebooks";
@@ -140,15 +138,14 @@ struct prepass_result {
   uint64_t parameter = 0;  ///< bits of the double at device_parameter()
 };
 
-/// maximum size of a chunk's values in bytes; gaps and steps may have twice as many, see max_chunk_values
+/// maximum size of a chunk's values in bytes; steps may have twice as many, see max_chunk_values
 inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;
 
-/// Returns the maximum number of values in a chunk of a codec with these stages: 64 KiB of values, or 128 KiB if
-/// gaps or steps is the only stage. It is never more than 65536 values.
+/// Returns the maximum number of values in a chunk of a codec with these stages: 64 KiB of values, or 128 KiB if steps
+/// is the only stage. It is never more than 65536 values.
 TUCK_HD constexpr uint32_t max_chunk_values(const stage_list& stages, uint32_t value_bytes) noexcept {
-  const bool of_deltas =
-      (stages.at[0].id == codec_id::gaps || stages.at[0].id == codec_id::steps) && stages.at[1].id == codec_id::none;
-  const uint32_t per_unit = of_deltas && value_bytes > 1 ? value_bytes / 2 : value_bytes;
+  const bool is_steps = stages.at[0].id == codec_id::steps && stages.at[1].id == codec_id::none;
+  const uint32_t per_unit = is_steps && value_bytes > 1 ? value_bytes / 2 : value_bytes;
   const uint32_t log2 = per_unit / 2 - per_unit / 8;  // of 1, 2, 4 or 8, without intrinsics, for constants under nvcc
   return max_chunk_raw_bytes >> log2;
 }
