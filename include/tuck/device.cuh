@@ -9,11 +9,10 @@
 #include <tuck/codec/deflate/deflate_block.cuh>
 #include <tuck/codec/huffman/huffman_block.cuh>
 #include <tuck/codec/quantize/quantize_block.cuh>
-#include <tuck/codec/rle/rle_block.cuh>
+#include <tuck/codec/mask/mask_block.cuh>
 #include <tuck/codec/steps/steps_block.cuh>
 #include <tuck/codec/transform/differences_block.cuh>
 #include <tuck/codec/transform/rows_block.cuh>
-#include <tuck/codec/zvc/zvc_block.cuh>
 #include <tuck/core/version.hpp>
 #include <tuck/frame/block.cuh>
 

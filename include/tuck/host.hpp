@@ -7,9 +7,9 @@
 #include <tuck/codec/deflate/deflate.hpp>
 #include <tuck/codec/inflate/inflate.hpp>
 #include <tuck/codec/quantize/quantize.hpp>
-#include <tuck/codec/rle/rle.hpp>
+#include <tuck/codec/mask/rle.hpp>
 #include <tuck/codec/steps/steps.hpp>
-#include <tuck/codec/zvc/zvc.hpp>
+#include <tuck/codec/mask/zvc.hpp>
 #include <tuck/core/version.hpp>
 #include <tuck/frame/host.hpp>
 #include <tuck/frame/host_delta.hpp>

@@ -2,7 +2,7 @@
 #include "support/device_memory.hpp"
 #include "support/tensors.hpp"
 
-#include <tuck/codec/mask_block.cuh>
+#include <tuck/codec/mask/block_masks.cuh>
 
 #include <cstring>
 #include <random>

@@ -47,6 +47,29 @@ TYPED_TEST(rle_block, knows_runs_across_warps) {
     }
 }
 
+TYPED_TEST(rle_block, packs_masks_by_each_rule) {
+  using value = value_t<TypeParam>;
+  std::vector<std::vector<std::byte>> encoded;
+  std::vector<uint32_t> counts;
+  for (uint32_t rule = 0; rule < packed_masks::rules; ++rule)
+    for (const uint32_t count : {uint32_t{TestFixture::capacity}, 1001u, 200u}) {
+      const auto values = tensor_for_rule<value>(rule, count, count);
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << count << ' ' << rule;
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values)) << count << ' ' << rule;
+      encoded.push_back(this->encode(values));
+      if (encoded.back().empty()) {
+        encoded.pop_back();  // it does not shrink
+      } else {
+        counts.push_back(count);
+      }
+    }
+  int accepted = 0;
+  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<128>(encoded, counts, accepted));
+  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<256>(encoded, counts, accepted));
+  EXPECT_EQ(accepted, static_cast<int>(2 * encoded.size()));
+  EXPECT_GE(encoded.size(), 12u);
+}
+
 TYPED_TEST(rle_block, decodes_with_the_scalar_codec_s_verdict) {
   std::mt19937_64 random(22);
   std::vector<std::vector<std::byte>> encoded;
@@ -73,6 +96,35 @@ TYPED_TEST(rle_block, decodes_with_the_scalar_codec_s_verdict) {
     EXPECT_GT(accepted, static_cast<int>(encoded.size() / 2));
     EXPECT_LT(accepted, static_cast<int>(encoded.size() * 5 / 2));
   });
+}
+
+template <class C> class rle_zeros : public block_against_scalar<C> {};
+using of_floats = ::testing::Types<rle<f8e5m2>, rle<bf16>, packed_zvc<float>, rle<double>>;
+TYPED_TEST_SUITE(rle_zeros, of_floats);
+
+TYPED_TEST(rle_zeros, are_dropped_as_by_the_scalar_codec) {
+  using value = value_t<TypeParam>;
+  std::vector<std::vector<std::byte>> encoded;
+  std::vector<uint32_t> counts;
+  uint32_t seen[4] = {};
+  for (const uint32_t count : {33u, 100u, 1000u, TestFixture::capacity - 3, uint32_t{TestFixture::capacity}})
+    for (const double negative : {0., .001, .5, 1.})
+      for (const double sparsity : {.2, .8, 1.}) {
+        const auto values = tensor_with_negative_zeros<value>(count, sparsity, negative, count);
+        auto bytes = this->encode(values);
+        if (bytes.empty()) continue;  // it does not shrink
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << count << ' ' << negative;
+        ++seen[static_cast<uint32_t>(bytes[0]) & 3];
+        for (uint32_t kind = 0; kind < 4; ++kind) {  // all but one are wrong, or other values
+          bytes[0] = (bytes[0] & std::byte{0xfc}) | static_cast<std::byte>(kind);
+          encoded.push_back(bytes);
+          counts.push_back(count);
+        }
+      }
+  for (const uint32_t kind : {0u, 2u, 3u}) EXPECT_GE(seen[kind], kind == 3 && TypeParam::has_runs ? 0u : 2u) << kind;
+  int accepted = 0;
+  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<128>(encoded, counts, accepted));
+  EXPECT_GE(accepted, static_cast<int>(encoded.size() / 4));
 }
 
 class zvc_block : public block_against_scalar<zvc<float>> {};

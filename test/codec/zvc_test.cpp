@@ -1,6 +1,6 @@
 #include "support/tensors.hpp"
 
-#include <tuck/codec/zvc/zvc.hpp>
+#include <tuck/codec/mask/zvc.hpp>
 
 #include <gtest/gtest.h>
 

@@ -243,7 +243,8 @@ template <class... Stages> struct sample<chain<Stages...>> {
   static constexpr double reads = 1;
   static constexpr double sectors_filled = 1;
   // Parts are written one after the other, what a splitter keeps and the rest as two parts; they end anywhere.
-  static constexpr double frame_sectors_filled = detail::encodes_sides<typename C::last_stage> ? .74 : .85;
+  static constexpr double frame_sectors_filled =
+      typename C::last_stage{}.stages().at[0].id == codec_id::huffman ? .74 : .85;
 
   static constexpr uint32_t row = 97;
 

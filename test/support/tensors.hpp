@@ -63,6 +63,25 @@ std::vector<T> tensor_with_negative_zeros(uint64_t count, double sparsity, doubl
   return values;
 }
 
+// Values of which a mask has few marks by this rule: few are not 0, few are 0; the mask changes seldom, or each row of 2,
+// 16 or 32 values is mostly like the one before.
+template <element T> std::vector<T> tensor_for_rule(uint32_t rule, uint64_t count, uint64_t seed = 1) {
+  std::mt19937_64 random(seed);
+  const uint64_t distance = rule < 2 ? 1 : rule == 2 ? 1 : rule == 3 ? 2 : rule == 4 ? 16 : 32;
+  std::vector<char> mask(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    const bool odd = random() % 40 == 0;
+    if (rule < 2)
+      mask[i] = odd != (rule == 1);
+    else
+      mask[i] = i < distance ? static_cast<char>(rule == 2 ? i % 2 : random() % 2) : mask[i - distance] ^ odd;
+  }
+  std::vector<T> values(count);
+  for (uint64_t i = 0; i < count; ++i)
+    if (mask[i] != 0) values[i] = non_zero<T>(random);
+  return values;
+}
+
 // Integers for which delta chooses this form: a walk, values of either sign, positive values. sparse: most results are
 // zero, else none is.
 template <class Integer> std::vector<Integer> values_for_form(uint32_t form, uint32_t count, bool sparse) {

@@ -48,6 +48,13 @@
 //   static constexpr bool fetches
 //       false, of a block_decoder: kernels do not fetch the next chunk while it decodes one, because it is faster by
 //       the blocks that then have memory
+//   class of_row
+//       encodes the first values of a row in shared memory, in place: for chains, of whose last stage no registers then
+//       hold the values. Has TempStorage, of_row(TempStorage&, std::byte* row), registers, chunk, and
+//         uint32_t measure(const C&, count)   like the other. What is not less than the size of the values is
+//                                             `incompressible`, and the row then has the values again
+//         void     write(const C&)            like the other, to chunk(). May change as many bytes of the row as measure
+//                                             returned
 //   static constexpr int registers
 //       registers that a thread needs in kernels, if 64 are too few: 80, 96 or 128. The fewer, the more blocks a
 //       multiprocessor holds (block_policy.cuh). Chains have numbers of their own

@@ -5,6 +5,7 @@
 //                                with all functions that it inlines
 //   popcount(word)               counts ones in 64 bits
 //   spread_bits(bits, mask)      moves the lowest bits to the ones of the mask
+//   gather_bits(bits, mask)      moves the bits at the ones of the mask to the lowest bits
 //   mask_of<Size, Changes>(v)    returns a mask. Bit i is 1 if value i is not 0; with Changes, if value i differs from
 //                                the value before it in memory
 //   pack<Size>(v, mask, to)      stores the values whose bit is 1 one behind the other, and returns their end. It may
@@ -66,6 +67,12 @@ struct plain_integers {
     for (; mask != 0; mask &= mask - 1, bits >>= 1)
       if ((bits & 1) != 0) spread |= mask & (0 - mask);
     return spread;
+  }
+  static uint32_t gather_bits(uint32_t bits, uint32_t mask) noexcept {
+    uint32_t gathered = 0;
+    for (uint32_t to = 1; mask != 0; mask &= mask - 1, to <<= 1)
+      if ((bits & mask & (0 - mask)) != 0) gathered |= to;
+    return gathered;
   }
   static uint64_t sum_words(const std::byte* words, uint64_t rounds, uint64_t four) noexcept {
     uint64_t sum = 0;

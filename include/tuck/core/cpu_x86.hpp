@@ -19,6 +19,7 @@ struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
   }
 
   TUCK_AVX2 static uint32_t spread_bits(uint32_t bits, uint32_t mask) noexcept { return _pdep_u32(bits, mask); }
+  TUCK_AVX2 static uint32_t gather_bits(uint32_t bits, uint32_t mask) noexcept { return _pext_u32(bits, mask); }
   TUCK_AVX2 static uint32_t popcount(uint64_t x) noexcept { return static_cast<uint32_t>(__builtin_popcountll(x)); }
 
   // Compares the lanes of vector i of a window with 0. With Changes: with the values before them.

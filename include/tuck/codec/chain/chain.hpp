@@ -6,7 +6,7 @@
 // A splitter divides its chunk into a side stream and residual values, and passes the residual values on. A chunk has
 //
 //   the values that reach the last stage, encoded by it, or raw if the last stage does not make them smaller
-//   the side streams, beginning with that of the last splitter
+//   the side streams, beginning with that of the last splitter, each padded with zeros to a multiple of 4 bytes
 //   u32 split_record (stages.hpp) of each splitter that is not the last stage, and of each transform with forms that no
 //   such splitter follows, in the order of the stages
 //
@@ -15,11 +15,9 @@
 // stream followed by its residual values is a chunk of the splitter, as the header of the splitter describes it (for
 // quantize this is quantize/quantize.hpp). A splitter that would not help is skipped: it has no side stream, and all
 // its values reach the next stage. A transform with several forms has one for each chunk; the record says which.
-// zvc as the first stage may drop -0.0 too; then the signs of the dropped values are before its masks (zero_forms).
 //
-// If huffman is the last stage, it encodes the values and then the side streams, in the same order and including empty
-// ones (huffman/layout.hpp). Only the records follow. deflate cannot be a stage, because other programs must be able to
-// read its chunks. The frame header has the id, version and parameters of each stage, so decoding needs only the type.
+// deflate cannot be a stage, because other programs must be able to read its chunks. The frame header has the id, version
+// and parameters of each stage, so decoding needs only the type.
 // Host and device write the same bytes if all stages do.
 //
 // On the CPU the rows of a chunk are in the workspace of the thread that encodes or decodes it.
@@ -70,11 +68,8 @@ template <class Chain> class host_chain {
   }
 
   static constexpr uint32_t max_bytes(const Chain& codec, uint32_t count) noexcept {
-    const uint32_t raw = count * Chain::width;
-    if constexpr (encodes_sides<stage<last>>)
-      return huffman_format::max_bytes(raw + growth, raw + growth) + Chain::record_bytes;
     // The last stage may use the bytes of the side streams, which are written after it.
-    const uint32_t row = raw + growth + Chain::record_bytes;
+    const uint32_t row = count * Chain::width + growth + Chain::record_bytes + 4 * max_stages;
     const uint32_t wanted = codec.template stage<last>().max_chunk_bytes(count);
     return wanted > row ? wanted : row;
   }
@@ -104,13 +99,9 @@ template <class Chain> class host_chain {
   }
 
  private:
-  template <int Index> static constexpr uint32_t bytes_of_stage(uint32_t count) noexcept {
-    if constexpr (Index == last && encodes_sides<stage<last>>)
-      return workspace::bytes_of<huffman_format::host_chunk<sizeof(value<last>)>>();
-    else if constexpr (codec<stage<Index>>)
-      return workspace_bytes_of<stage<Index>>(count);
-    else
-      return 0;
+  template <int Index> static constexpr uint32_t bytes_of_stage([[maybe_unused]] uint32_t count) noexcept {
+    if constexpr (codec<stage<Index>>) return workspace_bytes_of<stage<Index>>(count);
+    return 0;
   }
   template <int... Index>
   static constexpr uint32_t bytes_of_stages(uint32_t count, std::integer_sequence<int, Index...>) noexcept {
@@ -156,120 +147,60 @@ template <class Chain> class host_chain {
     const std::unique_ptr<std::byte[]> heap(wanted > sizeof other_ ? new (std::nothrow) std::byte[wanted] : nullptr);
     if (wanted > sizeof other_ && heap == nullptr) return split_record::none();
     std::byte* const encoded = heap != nullptr ? heap.get() : other_;
-    uint32_t form = 0, signs = 0;  // the latter: bytes, behind the encoded chunk
-    if constexpr (Index == 0 && Chain::signs_zeros)
-      if (codec_.drops_negative_zeros()) form = drop_negative_zeros(other_ + max_raw, signs);
     const uint32_t used =
         encode_chunk_in(memory_, at<Index>(), span<const value<Index>>(values<Index>()), bytes(encoded, wanted));
     if (used == incompressible) return split_record::none();
     const uint32_t side = stage<Index>::side_bytes({encoded, used}, count), residual_bytes = used - side;
-    if (!split_record::allows(raw, stage<Index>::max_growth, residual_bytes, signs + side, Chain::width))
+    if (!split_record::allows(raw, stage<Index>::max_growth, residual_bytes, side, Chain::width))
       return split_record::none();
     const uint32_t before = flow_.sides_before(Index);
-    std::byte* const to = values_in(row_, before + signs + side) - side;
-    std::memmove(to - signs - before, values_in(row_, before) - before, before);
-    if constexpr (Index == 0 && Chain::signs_zeros) std::memcpy(to - signs, other_ + max_raw, signs);
+    std::byte* const to = values_in(row_, before + side) - side;
+    std::memmove(to - before, values_in(row_, before) - before, before);
     std::memcpy(to, encoded, used);
-    return split_record::make(residual_bytes / Chain::width, signs + side).with_form(form);
+    return split_record::make(residual_bytes / Chain::width, side);
   }
 
-  // Chooses the form of the zeros. If it is not 0, makes negative zeros positive, and writes the signs of all zeros.
-  uint32_t drop_negative_zeros(std::byte* to, uint32_t& bytes) noexcept {
-    using bits = bits_t<value<0>>;
-    constexpr auto sign = static_cast<bits>(bits{1} << (8 * sizeof(bits) - 1));
-    constexpr uint32_t step = 32;
-    std::byte* const from = as_writable_bytes(values<0>()).data();
-    const uint32_t count = flow_.values[0];
-    const auto count_of = [&](bits pattern) __attribute__((__always_inline__)) {
-      uint32_t sum = 0, i = 0;
-      for (; i + step <= count; i += step) {
-        bits x[step], some = 0;
-        std::memcpy(x, from + i * sizeof(bits), sizeof x);
-        for (const bits v : x) some = static_cast<bits>(some + (v == pattern));
-        sum += static_cast<uint32_t>(some);
-      }
-      for (; i < count; ++i) sum += load_unaligned<bits>(from + i * sizeof(bits)) == pattern;
-      return sum;
-    };
-    const uint32_t negative = count_of(sign);
-    if (negative == 0) return 0;
-    const uint32_t zeros = negative + count_of(0);
-    const uint32_t form = zero_forms::choose(count, zeros, negative, Chain::width);
-    if (form == 0) return 0;
-    bytes = zero_forms::sign_bytes(form, zeros);
-    std::memset(to, 0, bytes);
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < count; ++i) {
-      const auto x = load_unaligned<bits>(from + i * sizeof(bits));
-      if (static_cast<bits>(x & ~sign) != 0) continue;
-      store_unaligned(from + i * sizeof(bits), bits{0});
-      if (form == 1 && x != 0) to[at / 8] |= std::byte{1} << at % 8;
-      ++at;
-    }
-    return form;
-  }
-  // Gives the zeros of the mask their signs. Returns false if a bit behind the last sign is not 0.
-  static bool restore_signs(uint32_t form, const std::byte* signs, uint32_t zeros, const std::byte* masks,
-                            span<value<0>> restored) noexcept {
-    using bits = bits_t<value<0>>;
-    const auto count = static_cast<uint32_t>(restored.size());
-    std::byte* const to = as_writable_bytes(restored).data();
-    if (form == 1 && zeros % 32 != 0 && load_unaligned<uint32_t>(signs + zeros / 32 * 4) >> zeros % 32 != 0)
-      return false;
-    uint32_t at = 0;
-    for (uint32_t first = 0; first < count; first += 32) {
-      uint32_t dropped =
-          ~load_unaligned<uint32_t>(masks + first / 8) & low_mask(count - first < 32 ? count - first : 32);
-      for (; dropped != 0; dropped &= dropped - 1, ++at) {
-        const auto sign = static_cast<bits>(form == 2 || (signs[at / 8] >> at % 8 & std::byte{1}) != std::byte{});
-        store_unaligned(to + (first + trailing_zeros(dropped)) * sizeof(bits),
-                        static_cast<bits>(sign << (8 * sizeof(bits) - 1)));
-      }
-    }
-    return true;
-  }
-
-  // Applies the last stage, and appends the side streams unless the last stage has encoded them. Returns the size in
-  // bytes.
+  // Applies the last stage, and appends the side streams. Returns the size in bytes.
   uint32_t finish(std::byte* to) noexcept {
     const std::byte* const from = as_bytes(values<last>()).data();
-    section_list sections;
-    flow_.list_sections(sections);
-    if constexpr (encodes_sides<stage<last>>) {
-      auto& chunk = workspace(memory_).make<huffman_format::host_chunk<sizeof(value<last>)>>(sections);
-      return chunk.encode(from, at<last>().how, to, flow_.bytes(0));
-    } else {
-      const uint32_t raw = sections.size(0);
-      uint32_t used = 0;
-      if (raw != 0)
-        used = encode_chunk_in(memory_, at<last>(), span<const value<last>>(values<last>()),
-                               bytes(to, at<last>().max_chunk_bytes(flow_.values[last])));
-      if (used == incompressible || used >= raw) std::memcpy(to, from, used = raw);
-      for (uint32_t i = 1; i < sections.count; used += sections.size(i++))
-        std::memcpy(to + used, from - sections.before_values(i), sections.size(i));
-      return used;
+    const uint32_t raw = flow_.bytes(last);
+    uint32_t used = 0;
+    if (raw != 0)
+      used = encode_chunk_in(memory_, at<last>(), span<const value<last>>(values<last>()),
+                             bytes(to, at<last>().max_chunk_bytes(flow_.values[last])));
+    if (used == incompressible || used >= raw) std::memcpy(to, from, used = raw);
+    for (int i = last - 1; i >= 0; --i) {
+      const uint32_t size = flow_.side(i), padded = round_up_pow2(size, 2);
+      std::memcpy(to + used, side_before(from, i), size);
+      std::memset(to + used + size, 0, padded - size);
+      used += padded;
     }
+    return used;
+  }
+  // Returns where the side stream of stage i is before these values.
+  template <class Byte> Byte* side_before(Byte* of_last, int i) const noexcept {
+    return of_last - flow_.sides_before(last) + flow_.sides_before(i);
   }
 
   status restore_row(const const_bytes body) noexcept {
     std::byte* const to = as_writable_bytes(values<last>()).data();
-    section_list sections;
-    flow_.list_sections(sections);
-    if constexpr (encodes_sides<stage<last>>) {
-      return workspace(memory_).make<huffman_format::host_chunk<sizeof(value<last>)>>(sections).decode(body, to);
-    } else {
-      const uint32_t raw = sections.size(0), sides = sections.total() - raw;
-      if (body.size() < sides || body.size() - sides > raw) return status::bad_payload;
-      const auto used = static_cast<uint32_t>(body.size()) - sides;
-      for (uint32_t i = 1, from = used; i < sections.count; from += sections.size(i++))
-        std::memcpy(to - sections.before_values(i), body.data() + from, sections.size(i));
-      if (used == raw) {
-        std::memcpy(to, body.data(), used);
-        return status::ok;
-      }
-      return used == 0 ? status::bad_payload
-                       : decode_chunk_in(memory_, at<last>(), body.subspan(0, used), values<last>());
+    const uint32_t raw = flow_.bytes(last), sides = flow_.padded_sides();
+    if (body.size() < sides || body.size() - sides > raw) return status::bad_payload;
+    const auto used = static_cast<uint32_t>(body.size()) - sides;
+    uint32_t from = used;
+    for (int i = last - 1; i >= 0; --i) {
+      const uint32_t size = flow_.side(i), padded = round_up_pow2(size, 2);
+      std::memcpy(side_before(to, i), body.data() + from, size);
+      for (uint32_t k = size; k < padded; ++k)
+        if (body[from + k] != std::byte{}) return status::bad_payload;
+      from += padded;
     }
+    if (used == raw) {
+      std::memcpy(to, body.data(), used);
+      return status::ok;
+    }
+    return used == 0 ? status::bad_payload
+                     : decode_chunk_in(memory_, at<last>(), body.subspan(0, used), values<last>());
   }
 
   // Restores the values of the chunk from a row of those that reach stage I + 1.
@@ -288,14 +219,9 @@ template <class Chain> class host_chain {
       if constexpr (Index > 0) return undo<Index - 1>(row, other, restored);
       std::memcpy(to, from, target.size_bytes());
     } else {
-      const uint32_t signs = Index == 0 ? flow_.sign_bytes() : 0;
-      const const_bytes encoded(from - side + signs, side - signs + flow_.bytes(Index + 1));
+      const const_bytes encoded(from - side, side + flow_.bytes(Index + 1));
       if (const status s = decode_chunk_in(memory_, at<Index>(), encoded, target); s != status::ok) return s;
-      if (stage<Index>::side_bytes(encoded, flow_.values[Index]) != side - signs) return status::bad_payload;
-      if constexpr (Index == 0 && Chain::signs_zeros)
-        if (const uint32_t form = flow_.records[0].form();
-            form != 0 && !restore_signs(form, from - side, flow_.values[0] - flow_.values[1], encoded.data(), target))
-          return status::bad_payload;
+      if (stage<Index>::side_bytes(encoded, flow_.values[Index]) != side) return status::bad_payload;
     }
     if constexpr (Index > 0) {
       std::memcpy(to - before, from - side - before, before);
@@ -356,8 +282,6 @@ template <class... Stages> struct chain {
   TUCK_HD static constexpr uint32_t forms(int i) noexcept { return 1 + (form_counts >> 2 * i & 3); }
   /// forms(i) - 1 of all stages, 0 to 3: [7:6] of stage 3, [5:4] of stage 2, [3:2] of stage 1, [1:0] of stage 0.
   static constexpr uint32_t form_counts = detail::form_counts_of<Stages...>();
-  /// Whether the record of the first stage has one of zero_forms: the stage is zvc.
-  static constexpr bool signs_zeros = detail::is_zvc<first_stage>;
   /// Returns whether a chunk has a split_record of stage i: of a splitter, or for the form of a transform.
   TUCK_HD static constexpr bool has_record(int i) noexcept { return splits(i) || (forms(i) > 1 && !splits(i + 1)); }
   /// Size of the split_records of a chunk in bytes.
@@ -409,21 +333,12 @@ template <class... Stages> struct chain {
   }
 #endif
 
-  /// Returns whether encoding may drop negative zeros: zvc is the first stage, and the values are floats.
-  TUCK_HD constexpr bool drops_negative_zeros() const noexcept {
-    if constexpr (signs_zeros && (is_untyped<value_type> || floating_element<value_type>)) return floats_;
-    return false;
-  }
-
-  /// Returns the chain for values of type t: whether their negative zeros may be dropped, and if the last stage takes
-  /// values of the same type and depends on it, that stage for type t.
+  /// Returns the chain for values of type t: its stages that take values of the same type, for type t.
   TUCK_HD constexpr chain of_type(dtype t) const noexcept
-    requires(signs_zeros || typed_codec<last_stage>)
+    requires((typed_codec<Stages> && std::is_same_v<value_type, typename Stages::value_type>) || ...)
   {
     chain typed = *this;
-    typed.floats_ = is_floating(t);
-    if constexpr (typed_codec<last_stage> && std::is_same_v<value_type, typename last_stage::value_type>)
-      at<size - 1>(typed.row_) = stage<size - 1>().of_type(t);
+    typed.set_type(t, indices{});
     return typed;
   }
 
@@ -457,6 +372,12 @@ template <class... Stages> struct chain {
   template <int Index, class S> TUCK_HD static constexpr const S& at(const detail::stage_at<Index, S>& x) noexcept {
     return x.stage;
   }
+  template <int... Index> TUCK_HD constexpr void set_type(dtype t, std::integer_sequence<int, Index...>) noexcept {
+    (set_type_of(t, at<Index>(row_)), ...);
+  }
+  template <class S> TUCK_HD static constexpr void set_type_of([[maybe_unused]] dtype t, [[maybe_unused]] S& x) noexcept {
+    if constexpr (typed_codec<S> && std::is_same_v<value_type, typename S::value_type>) x = x.of_type(t);
+  }
   // A codec that has several stages itself cannot be a stage of a chain. The list is then empty, and plan_header
   // rejects it.
   template <int... Index> TUCK_HD constexpr stage_list list(std::integer_sequence<int, Index...>) const noexcept {
@@ -479,7 +400,6 @@ template <class... Stages> struct chain {
   }
 
   stage_row row_;
-  bool floats_ = floating_element<value_type>;
 };
 
 namespace detail {

@@ -7,7 +7,6 @@
 #include <tuck/codec/block.cuh>
 #include <tuck/codec/chain/chain.hpp>
 #include <tuck/codec/chain/row_block.cuh>
-#include <tuck/codec/chain/zeros_block.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -40,20 +39,16 @@ template <splitter S, int Threads> struct stage_storage<S, Threads, true> {
 
 // The layout of the row of a chain.
 template <class Chain> struct row_plan {
-  // Each side stream may be padded to a multiple of 4. The bytes before them may be overwritten up to a multiple of
-  // 128, and the bytes after them read up to a multiple of 16.
+  // Each side stream is padded to a multiple of 4. The bytes before them may be overwritten up to a multiple of 128, and
+  // the bytes after them read up to a multiple of 16.
   static constexpr uint32_t bytes = tile_bytes + (Chain::growth + 15) / 16 * 16 + 4 * max_stages + 16 + 128;
 
   // Returns the offset of the side stream of stage i. The side streams of later stages are before it.
   __device__ static uint32_t side_begin(const chain_flow<Chain>& flow, int i) {
-    uint32_t at = bytes - 16;
-    for (; i >= 0; --i) at -= round_up_pow2(flow.side(i), 2);
-    return at;
+    return bytes - 16 - flow.padded_sides(i + 1);
   }
-  __device__ static void list_sections(const chain_flow<Chain>& flow, row_sections& row) {
-    flow.list_sections(row.list);
-    row.sides = side_begin(flow, Chain::size - 2);
-  }
+  // Returns the offset of all side streams.
+  __device__ static uint32_t sides_begin(const chain_flow<Chain>& flow) { return side_begin(flow, Chain::size - 2); }
 };
 
 // Returns the size of the largest of the types Of<Index>.
@@ -72,7 +67,6 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   template <int Index> using tile = block_tile<typename stage<Index>::value_type, Threads>;
 
   template <int Index> using storage = stage_storage<stage<Index>, Threads, Decodes>;
-  using zeros = block_zeros<typename stage<0>::value_type, Threads>;
 
  public:
   struct StageStorage {  // of any one of these stages
@@ -144,35 +138,23 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
     splitter_block coder(storage_of<Index>().codec);
     uint32_t used = raw == 0 ? incompressible : coder.measure(codec.template stage<Index>(), values);
     std::byte* const encoded = storage_of<Index>().chunk(coder);
-    uint32_t form = 0;
-    if constexpr (Index == 0 && Chain::signs_zeros) {
-      if (device::sync_block_or(codec.drops_negative_zeros() && zeros::may_have(values))) {
-        auto& temp = reinterpret_cast<typename zeros::TempStorage&>(*encoded);
-        form = zeros::drop_negative_zeros(temp, coder, values, row_ + plan::bytes - 16 - 4 * mask_words(values.count),
-                                          used);
-      }
-    } else {
-      device::sync_block();
-    }
+    device::sync_block();
     const uint32_t side = used == incompressible ? 0 : coder.side_bytes(values.count);
-    const uint32_t signs = zero_forms::sign_bytes(form, values.count - (used - side) / Chain::width);
     const bool splits = used != incompressible &&
-                        split_record::allows(raw, stage<Index>::max_growth, used - side, signs + side, Chain::width);
+                        split_record::allows(raw, stage<Index>::max_growth, used - side, side, Chain::width);
     if (splits) coder.write(codec.template stage<Index>(), values, encoded);
     if (threadIdx.x == 0)
-      flow_.step(Index, splits ? split_record::make((used - side) / Chain::width, signs + side).with_form(form)
-                               : split_record::none());
+      flow_.step(Index, splits ? split_record::make((used - side) / Chain::width, side) : split_record::none());
     device::sync_block();
     if (splits) {
       copy_in_shared<Threads>(row_, encoded, side, used - side);
-      copy_in_shared<Threads>(row_ + plan::side_begin(flow_, Index) + signs, encoded, 0, side);
+      copy_in_shared<Threads>(row_ + plan::side_begin(flow_, Index), encoded, 0, side);
     } else {
       store_to_row(values, raw, row_);
     }
     device::sync_block();
     // Padding, which nobody reads before the next barrier.
-    if (splits && threadIdx.x < (0 - side) % 4)
-      row_[plan::side_begin(flow_, Index) + signs + side + threadIdx.x] = std::byte{};
+    if (splits && threadIdx.x < (0 - side) % 4) row_[plan::side_begin(flow_, Index) + side + threadIdx.x] = std::byte{};
   }
 
   template <int Index, class Sink> __device__ status undo_from(const Chain& codec, std::byte* buffer, Sink& sink) {
@@ -205,19 +187,8 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   // `values`: the residual values, which may be overwritten up to 16 bytes before and after them.
   template <int Index, class Sink> __device__ status join(const Chain& codec, std::byte* values, Sink& sink) {
     block_decoder<stage<Index>, Threads> decoder(storage_of<Index>());
-    std::byte* const side = row_ + plan::side_begin(flow_, Index);
-    if constexpr (Index == 0 && Chain::signs_zeros) {
-      const signs_of_zeros signs{flow_.records[0].form(), reinterpret_cast<const uint32_t*>(side),
-                                 flow_.values[0] - flow_.values[1]};
-      const uint32_t before = flow_.sign_bytes();
-      if (before != 0 && signs.zeros % 32 != 0 && signs.words[signs.zeros / 32] >> signs.zeros % 32 != 0)
-        return status::bad_payload;
-      return decoder.read_parts(codec.template stage<Index>(), side + before, flow_.side(Index) - before, values,
-                                flow_.bytes(Index + 1), flow_.values[Index], sink, signs);
-    } else {
-      return decoder.read_parts(codec.template stage<Index>(), side, flow_.side(Index), values, flow_.bytes(Index + 1),
-                                flow_.values[Index], sink);
-    }
+    return decoder.read_parts(codec.template stage<Index>(), row_ + plan::side_begin(flow_, Index), flow_.side(Index),
+                              values, flow_.bytes(Index + 1), flow_.values[Index], sink);
   }
 
   chain_flow<Chain>& flow_;
@@ -236,7 +207,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
   using chain_type = chain<Stages...>;
   using plan = detail::row_plan<chain_type>;
   using preparer = detail::chain_preparer<chain_type, Threads, false>;
-  using encoder = detail::row_encoder<typename chain_type::last_stage, Threads, plan::bytes>;
+  using encoder = detail::row_encoder<typename chain_type::last_stage, Threads>;
   static constexpr int last = chain_type::size - 1;
 
  public:
@@ -247,7 +218,6 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
 
   struct TempStorage {
     detail::chain_flow<chain_type> flow;
-    row_sections sections;
     uint32_t records[max_stages];
     alignas(16) std::byte row[plan::bytes];
     union {
@@ -271,20 +241,22 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
       device::sync_block();
     }
     stages().apply_others(codec);
-    if (threadIdx.x == 0) {
-      plan::list_sections(temp_.flow, temp_.sections);
-      temp_.flow.list_records(temp_.records);
-    }
+    if (threadIdx.x == 0) temp_.flow.list_records(temp_.records);
     device::sync_block();
-    used_ = encoder_.measure(codec.template stage<last>(), temp_.sections);
-    return used_ + chain_type::record_bytes;
+    used_ = encoder_.measure(codec.template stage<last>(), temp_.flow.values[last]);
+    return used_ + temp_.flow.padded_sides() + chain_type::record_bytes;
   }
   __device__ std::byte* chunk() { return encoder_.chunk(); }
   template <class Values> __device__ void write(const chain_type& codec, const Values&, std::byte*) {
-    encoder_.write(codec.template stage<last>(), temp_.sections);
+    encoder_.write(codec.template stage<last>());
+    const uint32_t sides = temp_.flow.padded_sides();
+    if (sides != 0) {
+      device::sync_block();  // the last stage may have written behind its bytes
+      copy_in_shared<Threads>(chunk() + used_, temp_.row + plan::sides_begin(temp_.flow), 0, sides);
+    }
     if constexpr (chain_type::record_bytes > 0)  // otherwise nvcc warns about the comparison
       if (threadIdx.x < chain_type::record_bytes)
-        chunk()[used_ + threadIdx.x] = reinterpret_cast<const std::byte*>(temp_.records)[threadIdx.x];
+        chunk()[used_ + sides + threadIdx.x] = reinterpret_cast<const std::byte*>(temp_.records)[threadIdx.x];
   }
 
  private:
@@ -292,7 +264,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
 
   TempStorage& temp_;
   encoder encoder_;
-  uint32_t used_ = 0;  // bytes of the encoded row
+  uint32_t used_ = 0;  // bytes of the last stage
 };
 
 /// Block decoder of a chain; block.cuh documents the members.
@@ -300,68 +272,74 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
   using chain_type = chain<Stages...>;
   using plan = detail::row_plan<chain_type>;
   using preparer = detail::chain_preparer<chain_type, Threads, true>;
-  using decoder = detail::row_decoder<typename chain_type::last_stage, Threads, plan::bytes>;
+  using decoder = block_decoder<typename chain_type::last_stage, Threads>;
   static constexpr int last = chain_type::size - 1;
 
- public:
-  static constexpr int registers = decoder::registers;
-  static constexpr bool reads_global = decoder::reads_global;
-
- private:
   static constexpr uint32_t buffer_bytes = tile_bytes + 32;
 
  public:
+  static constexpr int registers = 80;  // shared memory allows no more blocks
+
   struct TempStorage {
     detail::chain_flow<chain_type> flow;
-    row_sections sections;
     alignas(4) std::byte records[4 * max_stages];
     bool sound;
     alignas(16) std::byte before_row[16];  // see read_parts
     std::byte row[plan::bytes];
-    struct of_stages {
-      typename preparer::StageStorage storage;
-      alignas(16) std::byte buffer[reads_global && preparer::needs_buffer ? buffer_bytes : 16];
-    };
     union {
       typename decoder::TempStorage last_storage;
-      of_stages stages;
+      typename preparer::StageStorage stages;
     };
   };
-  static_assert(sizeof(TempStorage) + (reads_global ? 0 : buffer_bytes) <= detail::most_shared_bytes,
+  static_assert(sizeof(TempStorage) + buffer_bytes <= detail::most_shared_bytes,
                 "tuck: this chain needs more shared memory to decode than a block has");
 
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
 
-  /// Byte: const, if these bytes are in global memory.
-  template <class Byte, class Sink>
-  __device__ status read(const chain_type& codec, Byte* from, uint32_t size, uint32_t count, Sink& sink) {
+  template <class Sink>
+  __device__ status read(const chain_type& codec, std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
     if constexpr (chain_type::record_bytes > 0) {
       if (size < chain_type::record_bytes) return status::bad_payload;
       size -= chain_type::record_bytes;
-      if (threadIdx.x < chain_type::record_bytes)
-        temp_.records[threadIdx.x] = reads_global ? device::load(from + size + threadIdx.x) : from[size + threadIdx.x];
+      if (threadIdx.x < chain_type::record_bytes) temp_.records[threadIdx.x] = from[size + threadIdx.x];
       device::sync_block();
     }
     if (threadIdx.x == 0) {
       temp_.flow.values[0] = count;
       temp_.sound = temp_.flow.read(temp_.records);
-      if (temp_.sound) plan::list_sections(temp_.flow, temp_.sections);
     }
     device::sync_block();
     if (!temp_.sound) return status::bad_payload;
-    detail::row_sink<value_t<typename chain_type::last_stage>> to_row{temp_.row};
-    decoder row(temp_.last_storage);
-    const status s = row.read(codec.template stage<last>(), from, size, temp_.sections, temp_.row, to_row);
-    if (s != status::ok) return s;
+    if (const status s = read_row(codec, from, size); s != status::ok) return s;
     device::sync_block();
-    preparer stages(temp_.flow, temp_.row, temp_.stages.storage);
-    if constexpr (reads_global)
-      return stages.undo(codec, temp_.stages.buffer, sink);
-    else
-      return stages.undo(codec, from, sink);
+    return preparer(temp_.flow, temp_.row, temp_.stages).undo(codec, from, sink);
   }
 
  private:
+  // Restores the row that reached the last stage.
+  __device__ status read_row(const chain_type& codec, std::byte* from, uint32_t size) {
+    const uint32_t raw = temp_.flow.bytes(last), sides = temp_.flow.padded_sides();
+    if (size < sides || size - sides > raw) return status::bad_payload;
+    const uint32_t used = size - sides;
+    copy_in_shared<Threads>(temp_.row + plan::sides_begin(temp_.flow), from, used, sides);
+    if (used == raw) {
+      copy_in_shared<Threads>(temp_.row, from, 0, used);
+    } else {
+      if (used == 0) return status::bad_payload;
+      device::sync_block();
+      detail::row_sink<value_t<typename chain_type::last_stage>> to_row{temp_.row};
+      decoder row(temp_.last_storage);
+      const status s = row.read(codec.template stage<last>(), from, used, temp_.flow.values[last], to_row);
+      if (s != status::ok) return s;
+    }
+    device::sync_block();
+    bool padded = true;  // with zeros
+    for (int i = 0; i < last; ++i)
+      if (const uint32_t size_of = temp_.flow.side(i); threadIdx.x < (0 - size_of) % 4)
+        padded &= temp_.row[plan::side_begin(temp_.flow, i) + size_of + threadIdx.x] == std::byte{};
+    return device::sync_block_or(!padded) ? status::bad_payload : status::ok;
+  }
+
   TempStorage& temp_;
 };
 

@@ -1,14 +1,15 @@
-// The last stage of a chain by one thread block: it encodes the row of values and side streams, or restores it.
+// The last stage of a chain by one thread block: it encodes the values that reach it, in a row of shared memory.
 #pragma once
 
 #include <tuck/codec/block.cuh>
-#include <tuck/codec/huffman/huffman_block.cuh>
 
 namespace tuck::inline TUCK_ABI::detail {
 
-// Encodes the row that reaches the last stage: here, of any codec that encodes only the values. The side streams follow
-// as they are.
-template <class C, int Threads, uint32_t RowBytes> class row_encoder {
+template <class C, int Threads>
+concept encodes_rows = requires { typename block_codec<C, Threads>::of_row; };
+
+// Encodes `count` values of a row, which may be changed; if they do not shrink, as they are.
+template <class C, int Threads> class row_encoder {
   using coder = block_codec<C, Threads>;
   using tile = block_tile<value_t<C>, Threads>;
 
@@ -18,92 +19,72 @@ template <class C, int Threads, uint32_t RowBytes> class row_encoder {
 
   __device__ row_encoder(TempStorage& temp, std::byte* row) : coder_(temp.codec), temp_(temp), row_(row) {}
 
-  __device__ uint32_t measure(const C& codec, const row_sections& sections) {
-    const uint32_t raw = sections.list.size(0);
+  // Returns the size in bytes.
+  __device__ uint32_t measure(const C& codec, uint32_t count) {
+    count_ = count;
     used_ = incompressible;
-    if (raw != 0) {
-      tile chunk = values(sections);
+    if (count != 0) {
+      tile chunk = values();
       used_ = coder_.measure(codec, chunk);
     }
+    const uint32_t raw = count * uint32_t{sizeof(value_t<C>)};
     shrinks_ = used_ != incompressible && used_ < raw;
     if (!shrinks_) used_ = raw;
-    return used_ + sections.list.total() - raw;
+    return used_;
   }
   __device__ std::byte* chunk() { return temp_.chunk(coder_); }
-  __device__ void write(const C& codec, const row_sections& sections) {
-    if (shrinks_) {
-      coder_.write(codec, values(sections), chunk());
-      device::sync_block();  // side streams overwrite its last bytes
-    } else {
+  __device__ void write(const C& codec) {
+    if (shrinks_)
+      coder_.write(codec, values(), chunk());
+    else
       copy_in_shared<Threads>(chunk(), row_, 0, used_);
-    }
-    uint32_t at = used_, from = sections.sides;
-    for (uint32_t i = 1; i < sections.list.count; ++i) {
-      const uint32_t size = sections.list.size(i);
-      copy_in_shared<Threads>(chunk() + at, row_ + from, 0, size);
-      at += size;
-      from += round_up_pow2(size, 2);
-    }
   }
 
  private:
-  __device__ tile values(const row_sections& sections) const {
+  __device__ tile values() const {
     tile values;
-    load_from_row(values, sections.list.size(0) / uint32_t{sizeof(value_t<C>)}, row_);
+    load_from_row(values, count_, row_);
     return values;
   }
 
   coder coder_;
   TempStorage& temp_;
   std::byte* row_;
-  uint32_t used_ = 0;
+  uint32_t count_ = 0, used_ = 0;
   bool shrinks_ = false;
 };
-// Restores the row that reached the last stage.
-template <class C, int Threads, uint32_t RowBytes> class row_decoder {
-  using decoder = block_decoder<C, Threads>;
+
+// The same for a codec whose block codec encodes rows in place (of_row, block.cuh).
+template <class C, int Threads>
+  requires encodes_rows<C, Threads>
+class row_encoder<C, Threads> {
+  using coder = typename block_codec<C, Threads>::of_row;
 
  public:
-  static constexpr int registers = 80;  // shared memory allows no more blocks
-  using TempStorage = typename decoder::TempStorage;
+  static constexpr int registers = coder::registers;
+  using TempStorage = typename coder::TempStorage;
 
-  __device__ explicit row_decoder(TempStorage& temp) : decoder_(temp) {}
+  __device__ row_encoder(TempStorage& temp, std::byte* row) : coder_(temp, row), row_(row) {}
 
-  static constexpr bool reads_global = false;
-
-  template <class Sink>
-  __device__ status read(const C& codec, std::byte* from, uint32_t size, const row_sections& sections, std::byte* row,
-                         Sink& sink) {
-    const uint32_t raw = sections.list.size(0), sides = sections.list.total() - raw;
-    if (size < sides || size - sides > raw) return status::bad_payload;
-    const uint32_t used = size - sides;
-    uint32_t at = used, to = sections.sides;
-    for (uint32_t i = 1; i < sections.list.count; ++i) {
-      const uint32_t bytes = sections.list.size(i);
-      copy_in_shared<Threads>(row + to, from, at, bytes);
-      at += bytes;
-      to += round_up_pow2(bytes, 2);
-    }
-    if (used == raw) {
-      copy_in_shared<Threads>(row, from, 0, used);
-      return status::ok;
-    }
-    if (used == 0) return status::bad_payload;
-    device::sync_block();
-    return decoder_.read(codec, from, used, raw / uint32_t{sizeof(value_t<C>)}, sink);
+  __device__ uint32_t measure(const C& codec, uint32_t count) {
+    used_ = count == 0 ? incompressible : coder_.measure(codec, count);
+    shrinks_ = used_ != incompressible;
+    if (!shrinks_) used_ = count * uint32_t{sizeof(value_t<C>)};
+    return used_;
+  }
+  __device__ std::byte* chunk() { return coder_.chunk(); }
+  __device__ void write(const C& codec) {
+    if (shrinks_)
+      coder_.write(codec);
+    else
+      copy_in_shared<Threads>(chunk(), row_, 0, used_);
   }
 
  private:
-  decoder decoder_;
-};
-
-template <element T, int Threads, uint32_t RowBytes>
-class row_encoder<huffman<T>, Threads, RowBytes> : public huffman_format::huffman_encoder<T, Threads, RowBytes> {
-  using huffman_format::huffman_encoder<T, Threads, RowBytes>::huffman_encoder;
-};
-template <element T, int Threads, uint32_t RowBytes>
-class row_decoder<huffman<T>, Threads, RowBytes> : public huffman_format::huffman_decoder<T, Threads, RowBytes> {
-  using huffman_format::huffman_decoder<T, Threads, RowBytes>::huffman_decoder;
+  coder coder_;
+  std::byte* row_;
+  uint32_t used_ = 0;
+  bool shrinks_ = false;
 };
 
 }  // namespace tuck::inline TUCK_ABI::detail

@@ -2,14 +2,11 @@
 #pragma once
 
 #include <tuck/codec/concept.hpp>
-#include <tuck/codec/huffman/huffman.hpp>
-#include <tuck/core/masks.hpp>
 #include <tuck/core/standard.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
 template <element T> struct deflate;
-template <element T> struct zvc;
 
 namespace detail {
 
@@ -21,13 +18,6 @@ template <class Indices, class... Stages> struct stage_row;
 template <int... Index, class... Stages>
 struct stage_row<std::integer_sequence<int, Index...>, Stages...> : stage_at<Index, Stages>... {};
 template <int Index, class S> TUCK_HD S stage_in(const stage_at<Index, S>&);  // only for its type
-
-// Whether a last stage also encodes the side streams.
-template <class S> inline constexpr bool encodes_sides = false;
-template <element T> inline constexpr bool encodes_sides<huffman<T>> = true;
-
-template <class S> inline constexpr bool is_zvc = false;
-template <element T> inline constexpr bool is_zvc<zvc<T>> = true;
 
 template <class S> inline constexpr bool is_deflate = false;
 template <element T> inline constexpr bool is_deflate<deflate<T>> = true;
@@ -97,8 +87,7 @@ template <class... Stages> TUCK_HD constexpr uint32_t record_bytes_of() {
 ///   | number of residual values  | form | bytes of the side stream    |   all ones but the form: the splitter was
 ///   +----------------------------+------+-----------------------------+   skipped
 ///
-/// The form is 0 if the stage before has no forms. Decoders reject a form that the transform does not have. If zvc is
-/// the first stage, its record has one of the zero_forms there.
+/// The form is 0 if the stage before has no forms. Decoders reject a form that the transform does not have.
 ///
 /// Let n be the bytes of the values that reach the splitter. Decoders reject a record if n is 0, if the residual values
 /// or the side stream have more than n bytes, or if both together have n + max_growth bytes or more. max_growth is 1028
@@ -136,42 +125,9 @@ struct split_record {
   TUCK_HD constexpr uint32_t side() const noexcept { return word & max_side; }
 };
 
-/// What zvc as the first stage of a chain drops as a zero. A negative zero is a value of which only the highest bit is
-/// set, such as -0.0. Encoders drop it only if the values are floats; decoders do not look at the type.
-///
-///   form  zvc drops             the side stream begins with
-///   0     zeros                 the masks
-///   1     zeros of both signs   one bit for each dropped value, in order: 1 if it is negative; then the masks
-///   2     negative zeros        the masks
-///
-/// The bits are padded with zeros to a multiple of 32. Decoders reject other padding.
-struct zero_forms {
-  static constexpr uint32_t count = 3;  ///< number of forms
-
-  /// Returns the bytes of the bits before the masks.
-  /// @param dropped number of dropped values
-  TUCK_HD static constexpr uint32_t sign_bytes(uint32_t form, uint32_t dropped) noexcept {
-    return form == 1 ? 4 * mask_words(dropped) : 0;
-  }
-  /// Returns the form of a chunk: 1 or 2 if that makes zvc's bytes fewer than form 0 does, and fewer than those of the
-  /// values.
-  /// @param values   number of values
-  /// @param zeros    number of zeros of both signs
-  /// @param negative number of negative zeros
-  /// @param width    size of a value in bytes
-  TUCK_HD static constexpr uint32_t choose(uint32_t values, uint32_t zeros, uint32_t negative,
-                                           uint32_t width) noexcept {
-    const uint32_t form = negative == zeros ? 2 : 1, signs = sign_bytes(form, zeros);
-    const bool pays = negative * width > signs && split_record::allows(values * width, 0, (values - zeros) * width,
-                                                                       signs + 4 * mask_words(values), width);
-    return pays ? form : 0;
-  }
-};
-
 namespace detail {
 
-// The sizes of a chunk between stages. The record of a transform is none(form), that of a splitter has form 0, or one
-// of zero_forms.
+// The sizes of a chunk between stages. The record of a transform is none(form), that of a splitter has form 0.
 template <class Chain> struct chain_flow {
   static constexpr int last = Chain::size - 1;
 
@@ -185,24 +141,16 @@ template <class Chain> struct chain_flow {
   }
   TUCK_HD constexpr uint32_t bytes(int i) const noexcept { return values[i] * Chain::width; }
   TUCK_HD constexpr uint32_t side(int i) const noexcept { return records[i].skipped() ? 0 : records[i].side(); }
+  // Returns the bytes of the side streams of the first i stages: each as it is, or padded to a multiple of 4.
   TUCK_HD constexpr uint32_t sides_before(int i) const noexcept {
     uint32_t sum = 0;
     while (--i >= 0) sum += side(i);
     return sum;
   }
-  // Returns the bytes of the signs of zeros, with which the side stream of the first stage begins.
-  TUCK_HD constexpr uint32_t sign_bytes() const noexcept {
-    return Chain::signs_zeros && !records[0].skipped()
-               ? zero_forms::sign_bytes(records[0].form(), values[0] - records[0].residuals())
-               : 0;
-  }
-
-  // Lists the sections of the row that reaches the last stage.
-  TUCK_HD constexpr void list_sections(section_list& list) const noexcept {
-    list.count = 0;
-    list.add(bytes(last));
-    for (int i = last - 1; i >= 0; --i)
-      if (Chain::splits(i)) list.add(side(i));
+  TUCK_HD constexpr uint32_t padded_sides(int i = last) const noexcept {
+    uint32_t sum = 0;
+    while (--i >= 0) sum += round_up_pow2(side(i), 2);
+    return sum;
   }
 
   // Lists the records in the order in which the chunk stores them.
@@ -222,23 +170,15 @@ template <class Chain> struct chain_flow {
         from += 4;
       }
       if constexpr (splitter<stage>) {
-        constexpr bool signs = Index == 0 && Chain::signs_zeros;
-        constexpr uint32_t forms = signs ? zero_forms::count : Index > 0 ? Chain::forms(Index - 1) : 1;
-        if (record.form() >= forms || (signs && record.skipped() && record.form() != 0)) return false;
+        constexpr uint32_t forms = Index > 0 ? Chain::forms(Index - 1) : 1;
+        if (record.form() >= forms) return false;
         if constexpr (Index > 0 && forms > 1) records[Index - 1] = split_record::none(record.form());
-        if constexpr (!signs) record = record.with_form(0);
-        if (!record.skipped()) {
-          if (!split_record::allows(bytes(Index), stage::max_growth, record.residuals() * Chain::width, record.side(),
-                                    Chain::width))
-            return false;
-          uint32_t side = record.side();
-          if constexpr (signs) {
-            const uint32_t of_signs = zero_forms::sign_bytes(record.form(), values[Index] - record.residuals());
-            if (side < of_signs) return false;
-            side -= of_signs;
-          }
-          if (!stage::side_fits(side, record.residuals(), values[Index])) return false;
-        }
+        record = record.with_form(0);
+        if (!record.skipped() &&
+            (!split_record::allows(bytes(Index), stage::max_growth, record.residuals() * Chain::width, record.side(),
+                                   Chain::width) ||
+             !stage::side_fits(record.side(), record.residuals(), values[Index])))
+          return false;
       } else if (!record.skipped() || record.form() >= Chain::forms(Index)) {
         return false;
       }

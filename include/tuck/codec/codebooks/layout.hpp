@@ -60,7 +60,7 @@ template <floating_element T> struct shape_of {
   TUCK_HD static constexpr uint32_t parts(uint32_t count) noexcept { return (count + part_values - 1) / part_values; }
   // Returns the shape of the planes of a part of `count` values.
   TUCK_HD static constexpr huffman_format::shape planes(uint32_t count, uint32_t rest_bits) noexcept {
-    return {.width = width, .values = count, .sides = 0, .head = {rest_bits}};
+    return {.width = width, .values = count, .head = {rest_bits}};
   }
 };
 

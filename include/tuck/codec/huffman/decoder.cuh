@@ -1,10 +1,9 @@
-// Decodes rows of values and side streams from untrusted bytes on one thread block. layout.hpp describes the format.
+// Decodes values from untrusted bytes on one thread block. layout.hpp describes the format.
 #pragma once
 
 #include <tuck/codec/block.cuh>
 #include <tuck/codec/huffman/huffman.hpp>
 #include <tuck/codec/huffman/rests.cuh>
-#include <tuck/codec/huffman/sides.cuh>
 #include <tuck/codec/huffman/warp_code.cuh>
 
 namespace tuck::inline TUCK_ABI::huffman_format {
@@ -18,9 +17,7 @@ namespace tuck::inline TUCK_ABI::huffman_format {
 //
 // The upper bits are those of a value that has this symbol, sign and exponent, where the mapping is that of most values
 // of T. Otherwise they are the symbol. Values of one byte are in bits 24 to 31.
-//
-// Sides: whether there may be side streams.
-template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class huffman_decoder {
+template <element T, int Threads> class huffman_decoder {
   static constexpr uint32_t width = sizeof(T), warps = Threads / device::warp_size;
   using quad = number_quad<width>;
   using group = number_group<width>;
@@ -29,7 +26,6 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
   using lanes = typename quad::lanes;
   using scan = device::block_scan<Threads>;
   using codes = device::shared_codes<max_length, uint32_t>;
-  using nibble_codes = device::shared_codes<nibble_length>;
   using tile = block_tile<T, Threads>;
   using known = known_float<T>;
 
@@ -42,31 +38,24 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
     uint32_t entries[symbols];  // of the symbols with a code, by code
     // A bit for each slot where a code begins; their number before.
     uint32_t firsts[all_slots / 32], before[all_slots / 32];
-    alignas(16) uint16_t nibble_table[2][1u << nibble_length];
-    uint32_t flags[Sides ? RowBytes / 32 + 1 : 1];
     typename scan::TempStorage scan_storage;
   };
 
   __device__ explicit huffman_decoder(TempStorage& temp) : temp_(temp) {}
 
-  // Decodes the row: side streams to `row`, values to the sink. `from` is shared memory. The word behind its bytes is
-  // read too.
+  // Passes `count` values to the sink. `from` is shared memory. The word behind its bytes is read too.
   template <class Sink>
-  __device__ status read(const huffman<T>&, const std::byte* from, uint32_t size, const row_sections& sections,
-                         std::byte* row, Sink& sink) {
+  __device__ status read(const huffman<T>&, const std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
     from_ = reinterpret_cast<const uint32_t*>(from);
     const uint32_t words = size / 4;
-    shape_ = {width, sections.list.size(0) / width, padded_sides(sections.list)};
+    shape_ = {width, count};
     if (size % 4 != 0 || words < shape::head_words) return status::bad_payload;
     shape_.head[0] = from_[0];
     shape_.head[1] = from_[1];
     if (!shape_.fits()) return status::bad_payload;
     at_ = shape_.find();
     if (at_.bits > words) return status::bad_payload;
-    auto* const sides = reinterpret_cast<uint32_t*>(row + sections.sides);
-    // Decoded marks lie at the end of the side streams that replace them one by one.
-    marks_ = sides + shape_.sides / 4 + 1 - (shape_.marks() + 3) / 4;
-    const bool sound = read_codes();
+    const bool sound = device::warp_id() != 0 || read_code();
     uint32_t bits = 0, total;
     const uint32_t t = threadIdx.x, streams = at_.streams, directory = at_.directory;
     if (t < streams)
@@ -74,37 +63,14 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
              (device::shared_window(from_ + directory, t * shape_.entry_bits()) & low_mask(shape_.entry_bits()));
     const uint32_t begin = scan::exclusive_sum(temp_.scan_storage, bits, total);
     if (device::sync_block_or(!sound) || (total + 31) / 32 != words - at_.bits) return status::bad_payload;
-    if (shape_.codes_values()) {
-      fill_table();
-      device::sync_block();
-    } else {
-      emit_plain(sink);
-    }
-    if (device::sync_block_or(!read_streams(words, begin, bits, sink))) return status::bad_payload;
-    if (shape_.sides == 0) return status::ok;
-    const uint32_t* const flags = shape_.codes_flags() ? temp_.flags : from_ + at_.flags;
-    const uint32_t* const marks = shape_.codes_marks() ? marks_ : from_ + at_.marks;
-    const bool fits =
-        block_sides<Threads>::from_marks(temp_.scan_storage, flags, reinterpret_cast<const std::byte*>(marks),
-                                         shape_.marks(), shape_.sides, shape_.rule(), sides);
-    return device::sync_block_or(!fits) ? status::bad_payload : status::ok;
+    fill_table();
+    device::sync_block();
+    return device::sync_block_or(!read_stream(words, begin, bits, sink)) ? status::bad_payload : status::ok;
   }
 
  private:
-  // Reads the lengths of the codes, each by a warp. Returns false in a warp that finds no complete code.
-  __device__ bool read_codes() {
-    bool sound = true;
-    if (device::warp_id() == 0 && shape_.codes_values()) sound = read_code();
-    uint32_t at = at_.tables + (shape_.codes_values() ? shape_.table_words() : 0);
-#pragma unroll 1
-    for (uint32_t p = 0; p < 2; ++p) {
-      if (!(p == 0 ? shape_.codes_flags() : shape_.codes_marks())) continue;
-      if (device::warp_id() == (p + 1) % warps) sound &= read_nibble_table(from_ + at, temp_.nibble_table[p]);
-      at += 2;
-    }
-    return sound;
-  }
-  // Lists the entries of symbols by their codes, and marks the first slot of each.
+  // Lists the entries of symbols by their codes, and marks the first slot of each, on one warp. Returns false if the code
+  // is not complete.
   __device__ bool read_code() {
     const uint32_t lane = device::lane_id(), index = length_index(2 * lane, shape_.exponent());
     const uint32_t pair = index / 8 < shape_.table_words() ? from_[at_.tables + index / 8] >> index % 8 * 4 : 0;
@@ -154,31 +120,6 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
 #pragma unroll
     for (uint32_t i = 0; i < each; ++i) temp_.table[first + i] = x[i];
   }
-  // Makes the table of a code of nibbles, on one warp. Each lane has four slots. An entry: [11:8] nibble, [7:0] length,
-  // at most 7. Its other bits are 0.
-  __device__ static bool read_nibble_table(const uint32_t* from, uint16_t* table) {
-    const uint32_t lane = device::lane_id();
-    const uint32_t l = lane < nibbles ? from[lane / 8] >> 4 * (lane % 8) & 15 : 0;
-    const warp_lengths<1> mine{{l}, {l}};
-    if (!device::all(l <= nibble_length) || mine.used() != all_slots) return false;
-    uint32_t first[1] = {};
-    mine.assign(first);
-    constexpr uint32_t each = all_slots >> nibble_length;
-    uint32_t entry[4] = {};
-#pragma unroll 1
-    for (uint32_t s = 0; s < nibbles; ++s) {
-      const uint32_t length = device::shfl(l, static_cast<int>(s)),
-                     begin = device::shfl(first[0], static_cast<int>(s)) / each;
-#pragma unroll
-      for (uint32_t k = 0; k < 4; ++k)
-        if (const uint32_t i = 4 * lane + k; length != 0 && i >= begin && i < begin + (1u << (nibble_length - length)))
-          entry[k] = s << 8 | length;
-    }
-#pragma unroll
-    for (uint32_t k = 0; k < 4; ++k) table[4 * lane + k] = static_cast<uint16_t>(entry[k]);
-    return true;
-  }
-
   __device__ bool is_known() const {
     return known::exponent != 0 && shape_.exponent() == known::exponent && shape_.shift() == known::shift;
   }
@@ -202,20 +143,15 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
     return x;
   }
   // Reads this thread's stream, which has `bits` bits. Returns whether it ends there.
-  template <class Sink> __device__ bool read_streams(uint32_t words, uint32_t begin, uint32_t bits, Sink& sink) {
+  template <class Sink> __device__ bool read_stream(uint32_t words, uint32_t begin, uint32_t bits, Sink& sink) {
     const bits_type in(from_, words);
     uint32_t at = 32 * at_.bits + begin;
-    const uint32_t end = at + bits, t = threadIdx.x, streams = at_.streams;
-    if (shape_.codes_values()) {
-      if (is_known())
-        read_values<known::exponent>(in, at, sink);
-      else
-        read_values<0>(in, at, sink);
-    }
-    if (t >= streams) return true;
-    if (shape_.codes_flags()) read_nibbles(in, at, t, streams, shape_.flag_bytes(), temp_.nibble_table[0], temp_.flags);
-    if (shape_.codes_marks()) read_nibbles(in, at, t, streams, shape_.marks(), temp_.nibble_table[1], marks_);
-    return at == end;
+    const uint32_t end = at + bits, t = threadIdx.x;
+    if (is_known())
+      read_values<known::exponent>(in, at, sink);
+    else
+      read_values<0>(in, at, sink);
+    return t >= at_.streams || at == end;
   }
   // Passes the values of this thread's stream to the sink.
   template <uint32_t Exponent, class Sink> __device__ void read_values(const bits_type& in, uint32_t& at, Sink& sink) {
@@ -337,37 +273,10 @@ template <element T, int Threads, uint32_t RowBytes, bool Sides = true> class hu
       x[3] = y;
     }
   }
-  __device__ void read_nibbles(const bits_type& in, uint32_t& at, uint32_t t, uint32_t streams, uint32_t bytes,
-                               const uint16_t* table, uint32_t* to) const {
-    const nibble_codes code(table);
-#pragma unroll 1
-    for (uint32_t i = t; 4 * i < bytes; i += streams) {
-      uint32_t x = 0;
-      const uint32_t bits = bytes - 4 * i < 4 ? 8 * (bytes - 4 * i) : 32;
-#pragma unroll 1
-      for (uint32_t b = 0; b < bits; b += 4) {
-        const uint32_t e = code.of(in.from(at));
-        at += e & 255;
-        x |= e >> 8 << b;
-      }
-      to[i] = x;
-    }
-  }
-
-  // Passes the values of a chunk without codes to the sink.
-  template <class Sink> __device__ void emit_plain(Sink& sink) const {
-    for (uint32_t i = threadIdx.x; i * tile::lane_values < shape_.values; i += Threads) {
-      device::vec128 x;
-#pragma unroll
-      for (uint32_t k = 0; k < 4; ++k) x.w[k] = from_[shape::head_words + 4 * i + k];
-      pass_vector(sink, i * tile::lane_values, shape_.values, x);
-    }
-  }
   static constexpr uint32_t escape_mark = 32;  // in the length of an entry: more than a window has
 
   TempStorage& temp_;
   const uint32_t* from_ = nullptr;
-  uint32_t* marks_ = nullptr;
   shape shape_{};
   shape::offsets at_{};
 };

@@ -4,42 +4,33 @@
 #include <tuck/codec/concept.hpp>
 #include <tuck/codec/huffman/host_parts.hpp>
 #include <tuck/codec/huffman/host_planes.hpp>
-#include <tuck/core/masks.hpp>
+#include <tuck/core/cpu.hpp>
 
 #include <utility>
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-inline constexpr uint32_t max_row_bytes = max_chunk_raw_bytes + 4096 + 16;  // values, side streams and padding
-
 template <uint32_t Width> class host_chunk {
-  static constexpr uint32_t width = Width, max_values = max_row_bytes / width;
+  static constexpr uint32_t width = Width, max_values = max_chunk_raw_bytes / width;
   using value = bits_t<untyped<Width>>;
   using word = std::conditional_t<width == 8, uint64_t, uint32_t>;
   using lanes = lanes_of<value, width>;
 
  public:
-  host_chunk(const section_list& sections) noexcept
-      : sections_(sections), shape_{width, sections.size(0) / width, padded_sides(sections)} {}
+  explicit host_chunk(uint32_t values) noexcept : shape_{width, values} {}
 
-  // Returns the size of the encoded row in bytes. Writes it if it is not larger than `limit`.
-  uint32_t encode(const std::byte* row, mapping how, std::byte* to, uint32_t limit) noexcept;
+  // Returns the size of the encoded values in bytes, or more than their own. Writes it if it is not larger than `limit`.
+  uint32_t encode(const std::byte* from, mapping how, std::byte* to, uint32_t limit) noexcept;
 
-  status decode(const_bytes encoded, std::byte* row) noexcept;
+  status decode(const_bytes encoded, std::byte* to) noexcept;
 
  private:
-  static constexpr uint32_t flags_part = 0, marks_part = 1;
-  // For the bits of streams, while the string of side streams is not needed.
-  std::byte* scratch() noexcept { return reinterpret_cast<std::byte*>(mask_); }
-  std::byte* mark_bytes() noexcept { return scratch(); }
-  uint8_t* part(uint32_t p) noexcept { return p == flags_part ? flags_ : marks_; }
-  uint32_t part_bytes(uint32_t p) const noexcept { return p == flags_part ? shape_.flag_bytes() : shape_.marks(); }
-  bool codes_part(uint32_t p) const noexcept { return p == flags_part ? shape_.codes_flags() : shape_.codes_marks(); }
+  static constexpr uint32_t too_many = 1u << 20;  // bytes
 
-  // Finds the numbers, and the code of their symbols.
-  void measure_values(const std::byte* row, mapping how) noexcept {
+  // Finds the numbers, and the code of their symbols. Returns whether it pays.
+  bool measure_values(const std::byte* from, mapping how) noexcept {
     const uint32_t n = shape_.values;
-    std::memcpy(numbers_, row, size_t{n} * width);
+    std::memcpy(numbers_, from, size_t{n} * width);
     const uint32_t bin = how.exponent != 0 ? find_bin(numbers_, n, how.exponent) : 0;
     const uint32_t top = top_of_bin(bin, how.exponent);
     const value any = detail::vectorized([&] {
@@ -65,7 +56,6 @@ template <uint32_t Width> class host_chunk {
     if (zeros != 0) each_number([=](value y) { return y >> zeros; });
     shape_.head[0] = shape::values_head(how, bin, shift);
     shape_.set_zeros(zeros);
-    if (n == 0) return;
     detail::vectorized([&] { set_symbols(); });
     uint32_t of_lane[4][symbols] = {}, counts[symbols];
     for (uint32_t i = 0; i < n / 4 * 4; i += 4) {
@@ -82,12 +72,9 @@ template <uint32_t Width> class host_chunk {
       bits += counts[s] * length_[s];
       if (length_[s] != 0 && s != escape) last = (std::max)(last, length_index(s, how.exponent));
     }
-    if (pays(n, bits, last / 8 + 1, shape_.saved_bits())) {
-      shape_.head[0] |= uint32_t{length_[escape]} << 25 | last / 8 << 29;
-      bits_ += bits;
-    } else {
-      shape_.head[0] = shape::plain_mapping << 9;
-    }
+    shape_.head[0] |= uint32_t{length_[escape]} << 25 | last / 8 << 29;
+    bits_ = bits;
+    return pays(n, bits, last / 8 + 1, shape_.saved_bits());
   }
   void set_symbols() noexcept {
     const uint32_t shift = shape_.shift();
@@ -98,55 +85,14 @@ template <uint32_t Width> class host_chunk {
     std::memset(symbol_ + shape_.values, symbols, 3);
   }
 
-  void measure_sides(const std::byte* row) noexcept {
-    const uint32_t words = shape_.sides / 4;
-    std::memset(mask_, 0, shape_.sides);
-    visit_sides([&](uint32_t begin, std::byte* side, uint32_t size) { std::memcpy(side, row - begin, size); });
-    const uint32_t rule = find_rule(mask_, words);
-    to_marks(mask_, words, rule);
-    shape_.head[1] =
-        rule << 15 | mask_loops<ones::non_zeros, 1>::masks_of(mark_bytes(), shape_.sides, as_bytes(flags_));
-    value_loops<1>::pack(mark_bytes(), shape_.sides, as_bytes(flags_), as_bytes(marks_), as_bytes(std::end(marks_)));
-    std::memset(marks_ + shape_.marks(), 0, 4);
-    std::memset(flags_ + shape_.flag_bytes(), 0, 4);
-    for (const uint32_t p : {flags_part, marks_part}) {
-      uint32_t counts[nibbles] = {}, bits = 0;
-      for (uint32_t i = 0; i < part_bytes(p); ++i) ++counts[part(p)[i] & 15], ++counts[part(p)[i] >> 4];
-      round_lengths<nibbles, nibble_length>(counts, nibble_lengths_[p]);
-      for (uint32_t s = 0; s < nibbles; ++s) bits += counts[s] * nibble_lengths_[p][s];
-      if (!nibbles_pay(part_bytes(p), bits)) continue;
-      shape_.head[0] |= 1u << (12 + p);
-      bits_ += bits;
-    }
-  }
-  bool restore_sides(std::byte* row) noexcept {
-    if (!has_ones(flags_, shape_.sides, shape_.marks())) return false;
-    mask_loops<ones::non_zeros, 1>::spread(as_bytes(flags_), as_bytes(marks_), as_bytes(marks_ + shape_.marks()),
-                                           mark_bytes(), shape_.sides);
-    from_marks(mask_, shape_.sides / 4, shape_.rule());
-    visit_sides([&](uint32_t begin, const std::byte* side, uint32_t size) { std::memcpy(row - begin, side, size); });
-    return true;
-  }
-  // Calls visit(where it begins before the values, its bytes in mask_, their number) for each side stream.
-  template <class Visit> void visit_sides(const Visit& visit) noexcept {
-    auto* side = reinterpret_cast<std::byte*>(mask_);
-    for (uint32_t i = 1; i < sections_.count; side += round_up_pow2(sections_.size(i++), 2))
-      visit(sections_.before_values(i), side, sections_.size(i));
-  }
-
   // Sets the head. Returns the words of the chunk.
   uint32_t measure() noexcept {
     const auto entry = [](uint32_t slot, uint32_t l) { return slot >> (max_length - l) << 6 | l; };
-    if (shape_.codes_values()) {
-      std::fill_n(code_, symbols, no_code);
-      code_[symbols] = 0;  // of values behind the last one
-      visit_codes(length_, symbols, [&](uint32_t s, uint32_t l, uint32_t slot) { code_[s] = entry(slot, l); });
-      escape_code_ = std::exchange(code_[escape], no_code);
-    }
-    for (const uint32_t p : {flags_part, marks_part})
-      visit_codes(nibble_lengths_[p], nibbles,
-                  [&](uint32_t s, uint32_t l, uint32_t slot) { nibble_code_[p][s] = entry(slot, l); });
-    const uint32_t streams = at_.streams = shape_.has_streams() ? streams_of(shape_.find().directory + bits_ / 32) : 0;
+    std::fill_n(code_, symbols, no_code);
+    code_[symbols] = 0;  // of values behind the last one
+    visit_codes(length_, symbols, [&](uint32_t s, uint32_t l, uint32_t slot) { code_[s] = entry(slot, l); });
+    escape_code_ = std::exchange(code_[escape], no_code);
+    const uint32_t streams = at_.streams = streams_of(shape_.find().directory + bits_ / 32);
     detail::vectorized([&] { put_streams(); });
     uint32_t least = ~0u, most = 0;
     bits_ = 0;
@@ -155,57 +101,37 @@ template <uint32_t Width> class host_chunk {
       least = (std::min)(least, stream_bits_[t]);
       most = (std::max)(most, stream_bits_[t]);
     }
-    if (streams != 0 && !shape_.set_streams(streams, least, most)) return 1u << 20;
+    if (!shape_.set_streams(streams, least, most)) return too_many / 4;
     at_ = shape_.find();
     return at_.bits + (bits_ + 31) / 32;
   }
 
-  void write(const std::byte* row, std::byte* to) noexcept {
+  void write(std::byte* to) noexcept {
     std::memset(to, 0, 4 * (size_t{at_.bits} + (bits_ + 31) / 32));
     std::memcpy(to, shape_.head, sizeof shape_.head);
-    std::byte* at = to + 4 * shape::head_words;
-    if (shape_.plain())
-      std::memcpy(at, row, width * shape_.values);
-    else
-      detail::vectorized([&] { host_planes<value>(shape_).write(numbers_, at); });
-    for (const uint32_t p : {flags_part, marks_part})
-      if (!codes_part(p)) std::memcpy(to + 4 * (p == flags_part ? at_.flags : at_.marks), part(p), part_bytes(p));
-    at = to + 4 * at_.tables;
-    if (shape_.codes_values()) {
-      uint8_t lengths[symbols] = {};
-      for (uint32_t s = 0; s < escape; ++s) lengths[length_index(s, shape_.exponent())] = length_[s];
-      at = write_lengths(lengths, 8 * shape_.table_words(), at);
-    }
-    for (const uint32_t p : {flags_part, marks_part})
-      if (codes_part(p)) at = write_lengths(nibble_lengths_[p], nibbles, at);
-    bit_writer directory(at);
+    detail::vectorized([&] { host_planes<value>(shape_).write(numbers_, to + 4 * shape::head_words); });
+    uint8_t lengths[symbols] = {};
+    for (uint32_t s = 0; s < escape; ++s) lengths[length_index(s, shape_.exponent())] = length_[s];
+    bit_writer directory(write_lengths(lengths, 8 * shape_.table_words(), to + 4 * at_.tables));
     for (uint32_t t = 0; t < at_.streams; ++t) directory.put(stream_bits_[t] - shape_.least(), shape_.entry_bits());
     directory.finish();
-    copy_reversed(scratch(), (bits_ + 31) / 32, to + 4 * size_t{at_.bits});
+    copy_reversed(stream_bytes_, (bits_ + 31) / 32, to + 4 * size_t{at_.bits});
   }
-  // Writes all streams to scratch(), and sets the bits of each. Coding pays, so they are not larger than the row.
+  // Writes all streams, and sets the bits of each. Coding pays, so they are not larger than the values.
   void put_streams() noexcept {
-    bits_out out{scratch()};
+    bits_out out{stream_bytes_};
     const uint32_t step = 4 * at_.streams;
     for (uint32_t t = 0; t < at_.streams; ++t) {
       const std::byte* const begin = out.to;
       const uint32_t before = out.fill;
-      if (shape_.codes_values())
-        for (uint32_t i = 4 * t; i < shape_.values; i += step) {
-          const uint32_t a = code_[symbol_[i]], b = code_[symbol_[i + 1]], c = code_[symbol_[i + 2]],
-                         d = code_[symbol_[i + 3]];
-          if (((a | b | c | d) & no_code) == 0)
-            out.put(joined(joined(joined(a >> 6, b), c), d), (a + b + c + d) & 63);
-          else
-            for (uint32_t k = i; k < (std::min)(i + 4, shape_.values); ++k) put_value(k, out);
-        }
-      for (const uint32_t p : {flags_part, marks_part})
-        if (codes_part(p))
-          for (uint32_t i = 4 * t; i < part_bytes(p); i += step)
-            for (uint32_t k = i; k < (std::min)(i + 4, part_bytes(p)); ++k) {
-              const uint32_t a = nibble_code_[p][part(p)[k] & 15], b = nibble_code_[p][part(p)[k] >> 4];
-              out.put(joined(a >> 6, b), (a + b) & 63);
-            }
+      for (uint32_t i = 4 * t; i < shape_.values; i += step) {
+        const uint32_t a = code_[symbol_[i]], b = code_[symbol_[i + 1]], c = code_[symbol_[i + 2]],
+                       d = code_[symbol_[i + 3]];
+        if (((a | b | c | d) & no_code) == 0)
+          out.put(joined(joined(joined(a >> 6, b), c), d), (a + b + c + d) & 63);
+        else
+          for (uint32_t k = i; k < (std::min)(i + 4, shape_.values); ++k) put_value(k, out);
+      }
       stream_bits_[t] = static_cast<uint32_t>(8 * (out.to - begin)) + out.fill - before;
     }
     out.finish();
@@ -222,38 +148,24 @@ template <uint32_t Width> class host_chunk {
   }
 
   // Reads all parts from untrusted bytes. Returns false if they are malformed.
-  bool read(const_bytes encoded, std::byte* row) noexcept {
+  bool read(const_bytes encoded, std::byte* to) noexcept {
     if (encoded.size() % 4 != 0 || encoded.size() / 4 < shape::head_words) return false;
     std::memcpy(shape_.head, encoded.data(), sizeof shape_.head);
     if (!shape_.fits()) return false;
     at_ = shape_.find();
     if (at_.bits > encoded.size() / 4) return false;
-    const std::byte* at = encoded.data() + 4 * at_.tables;
-    if (shape_.codes_values()) {
-      uint8_t lengths[symbols] = {};
-      at = read_lengths(at, 8 * shape_.table_words(), lengths);
-      for (uint32_t s = 0; s < escape; ++s) {
-        length_[s] = lengths[length_index(s, shape_.exponent())];
-        if (length_[s] != 0 && !shape_.can_have(s)) return false;
-      }
-      length_[escape] = static_cast<uint8_t>(shape_.escape_length());
-      if (!fill_table(length_, symbols, max_length, entry_)) return false;
+    uint8_t lengths[symbols] = {};
+    const std::byte* const directory =
+        read_lengths(encoded.data() + 4 * at_.tables, 8 * shape_.table_words(), lengths);
+    for (uint32_t s = 0; s < escape; ++s) {
+      length_[s] = lengths[length_index(s, shape_.exponent())];
+      if (length_[s] != 0 && !shape_.can_have(s)) return false;
     }
-    for (const uint32_t p : {flags_part, marks_part})
-      if (codes_part(p)) {
-        at = read_lengths(at, nibbles, nibble_lengths_[p]);
-        if (!fill_table(nibble_lengths_[p], nibbles, nibble_length, nibble_entry_[p])) return false;
-      } else {
-        std::memcpy(part(p), encoded.data() + 4 * (p == flags_part ? at_.flags : at_.marks), part_bytes(p));
-      }
+    length_[escape] = static_cast<uint8_t>(shape_.escape_length());
+    if (!fill_table(length_, entry_)) return false;
     const uint32_t words = static_cast<uint32_t>(encoded.size() / 4) - at_.bits;
-    if (!read_streams(at, encoded.data() + 4 * at_.bits, words)) return false;
-    for (const uint32_t p : {flags_part, marks_part}) std::memset(part(p) + part_bytes(p), 0, 4);
-    at = encoded.data() + 4 * shape::head_words;
-    if (shape_.plain()) {
-      std::memcpy(row, at, width * shape_.values);
-      return true;
-    }
+    if (!read_streams(directory, encoded.data() + 4 * at_.bits, words)) return false;
+    const std::byte* const at = encoded.data() + 4 * shape::head_words;
     detail::vectorized([&] { host_planes<value>(shape_).add(at, numbers_); });
     const uint32_t top = shape_.top(), zeros = shape_.zeros();
     const auto shift_up = [&] { each_number([=](value y) { return word{y} << zeros; }); };
@@ -261,7 +173,7 @@ template <uint32_t Width> class host_chunk {
     convert([=](value y, uint32_t e, bool zigzag) { return lanes::value(y, e, zigzag, top); }, shape_.exponent(),
             shape_.zigzag());
     if (zeros != 0 && shape_.exponent() == 0) shift_up();
-    std::memcpy(row, numbers_, size_t{shape_.values} * width);
+    std::memcpy(to, numbers_, size_t{shape_.values} * width);
     return true;
   }
   // Calls one(x, exponent, zigzag) for all numbers in loops of their own, which compilers vectorise.
@@ -290,26 +202,15 @@ template <uint32_t Width> class host_chunk {
       all += stream_bits_[t];
     }
     if ((all + 31) / 32 != words) return false;
-    if (4 * size_t{words} + 8 > sizeof mask_) return false;
-    copy_reversed(from, words, scratch());
-    const bits_in in{scratch(), 4 * words};
+    if (4 * size_t{words} + 8 > sizeof stream_bytes_) return false;
+    copy_reversed(from, words, stream_bytes_);
+    const bits_in in{stream_bytes_, 4 * words};
     uint32_t position[max_streams], last = at_.streams - 1;  // a mask, as all numbers of streams are powers of 2
     for (uint32_t t = 0, begin = 0; t < at_.streams; begin += stream_bits_[t++]) position[t] = begin;
-    if (shape_.codes_values()) {  // quad by quad: streams do not wait for each other
-      const uint32_t whole = shape_.values / 4 * 4;
-      detail::vectorized([&] { read_quads(in, whole, position); });
-      for (uint32_t i = whole; i < shape_.values; ++i) numbers_[i] = read_value(in, position[whole / 4 & last]);
-    }
-    for (const uint32_t p : {flags_part, marks_part})
-      if (codes_part(p))
-        for (uint32_t i = 0; i < part_bytes(p); ++i) {
-          uint32_t& bit = position[i / 4 & last];
-          const uint64_t w = in.window(bit);
-          const uint32_t a = nibble_entry_[p][w >> (64 - nibble_length)];
-          const uint32_t b = nibble_entry_[p][w << (a & 63) >> (64 - nibble_length)];
-          bit += (a + b) & 255;
-          part(p)[i] = static_cast<uint8_t>(a >> 8 | b >> 8 << 4);
-        }
+    // Quad by quad: streams do not wait for each other.
+    const uint32_t whole = shape_.values / 4 * 4;
+    detail::vectorized([&] { read_quads(in, whole, position); });
+    for (uint32_t i = whole; i < shape_.values; ++i) numbers_[i] = read_value(in, position[whole / 4 & last]);
     for (uint32_t t = 0, end = 0; t < at_.streams; ++t)
       if (position[t] != (end += stream_bits_[t])) return false;
     return true;
@@ -347,11 +248,10 @@ template <uint32_t Width> class host_chunk {
     return static_cast<value>(e >> 8 == escape ? in.read_bits(bit, shape_.escape_bits()) : e >> 8);
   }
 
-  const section_list& sections_;
   shape shape_;
   shape::offsets at_{};
   uint32_t bits_ = 0, stream_bits_[max_streams];
-  uint8_t length_[symbols] = {}, nibble_lengths_[2][nibbles] = {};
+  uint8_t length_[symbols] = {};
   uint8_t symbol_[max_values + 3];
   // A code of at most 10 bits and its length, or no_code for symbols without a code, and for the escape. The lengths of
   // four codes are added in their field: at most 40.
@@ -361,25 +261,22 @@ template <uint32_t Width> class host_chunk {
   //   | no_code |   0    | code  | length |
   //   +---------+--------+-------+--------+
   static constexpr uint32_t no_code = 1u << 31;
-  uint32_t code_[symbols + 1], escape_code_ = 0, nibble_code_[2][nibbles];
-  uint16_t entry_[all_slots], nibble_entry_[2][1u << nibble_length];
-  // The parts, and before them the string of side streams. After each there is capacity for padding.
-  uint32_t mask_[max_row_bytes / 4 * 9 / 8 + 16];
-  uint8_t flags_[max_row_bytes / 8 + 8], marks_[max_row_bytes + 4];
+  uint32_t code_[symbols + 1], escape_code_ = 0;
+  uint16_t entry_[all_slots];
+  std::byte stream_bytes_[max_chunk_raw_bytes + 64];  // of all streams, in the order of bytes
   value numbers_[max_values + 8];
 };
 
 template <uint32_t Width>
-uint32_t host_chunk<Width>::encode(const std::byte* row, mapping how, std::byte* to, uint32_t limit) noexcept {
-  measure_values(row, how);
-  measure_sides(row);
+uint32_t host_chunk<Width>::encode(const std::byte* from, mapping how, std::byte* to, uint32_t limit) noexcept {
+  if (!measure_values(from, how)) return too_many;
   const uint32_t bytes = 4 * measure();
-  if (bytes <= limit) write(row, to);
+  if (bytes <= limit) write(to);
   return bytes;
 }
 
-template <uint32_t Width> status host_chunk<Width>::decode(const_bytes encoded, std::byte* row) noexcept {
-  return read(encoded, row) && restore_sides(row) ? status::ok : status::bad_payload;
+template <uint32_t Width> status host_chunk<Width>::decode(const_bytes encoded, std::byte* to) noexcept {
+  return read(encoded, to) ? status::ok : status::bad_payload;
 }
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

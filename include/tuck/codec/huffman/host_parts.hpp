@@ -1,4 +1,4 @@
-// What a chunk is made of, on one thread: masks, codes, and streams of bits. layout.hpp describes the format.
+// What a chunk is made of, on one thread: codes and streams of bits. layout.hpp describes the format.
 #pragma once
 
 #include <tuck/codec/huffman/layout.hpp>
@@ -11,16 +11,6 @@
 namespace tuck::inline TUCK_ABI::huffman_format {
 
 static_assert(std::endian::native == std::endian::little);
-
-// Flags, marks, or a mask.
-inline std::byte* as_bytes(uint8_t* p) noexcept { return reinterpret_cast<std::byte*>(p); }
-
-// Returns whether the first `count` bits of a mask have `found` ones, and no bit after them in the last byte is set.
-inline bool has_ones(const uint8_t* mask, uint32_t count, uint32_t found) noexcept {
-  uint32_t ones = 0;
-  for (uint32_t i = 0; i < ceil_div(count, 8u); ++i) ones += popcount(mask[i]);
-  return ones == found && (count % 8 == 0 || mask[count / 8] >> count % 8 == 0);
-}
 
 // Copies words and reverses their bytes: bits from the highest bit of each word down are then in the order of bytes.
 inline void copy_reversed(const std::byte* from, uint32_t words, std::byte* to) noexcept {
@@ -66,31 +56,6 @@ struct bits_in {
   }
 };
 
-// Returns the rule for side streams.
-inline uint32_t find_rule(const uint32_t* sides, uint32_t words) noexcept {
-  uint32_t set = 0, changes = 0, last = 0;
-  for (uint32_t i = 0; i < words; ++i) {
-    set += popcount(sides[i]);
-    changes += popcount(sides[i] ^ (sides[i] << 1 | last));
-    last = sides[i] >> 31;
-  }
-  return best_rule(set, 32 * words - set, changes);
-}
-// Replaces side streams by marks.
-inline void to_marks(uint32_t* sides, uint32_t words, uint32_t rule) noexcept {
-  for (uint32_t i = words; i-- > 0;)
-    sides[i] ^= rule == differences ? sides[i] << 1 | (i != 0 ? sides[i - 1] >> 31 : 0) : rule == inverted ? ~0u : 0;
-}
-// Undoes to_marks.
-inline void from_marks(uint32_t* sides, uint32_t words, uint32_t rule) noexcept {
-  if (rule != differences) return to_marks(sides, words, rule);
-  for (uint32_t i = 0, last = 0; i < words; ++i) {
-    for (uint32_t shift = 1; shift < 32; shift *= 2) sides[i] ^= sides[i] << shift;
-    sides[i] ^= 0 - last;
-    last = sides[i] >> 31;
-  }
-}
-
 // Lengths of codes, four bits each.
 inline std::byte* write_lengths(const uint8_t* length, uint32_t count, std::byte* to) noexcept {
   for (uint32_t s = 0; s < count; s += 2) *to++ = static_cast<std::byte>(length[s] | length[s + 1] << 4);
@@ -107,19 +72,18 @@ inline const std::byte* read_lengths(const std::byte* from, uint32_t count, uint
 // In the length of an entry of the escape: more than four codes have, and four of them fit in a byte.
 inline constexpr uint32_t escape_mark = 48;
 
-// Sets the entry of each pattern of `most` bits. Returns whether the code is complete.
+// Sets the entry of each pattern of max_length bits. Returns whether the code is complete.
 //
 //    15 14 13      8 7 6 5    4 3      0
 //   +-----+---------+---+------+--------+
 //   |  0  | symbol  | 0 | mark | length |   mark: 3 for the escape (escape_mark), else 0
 //   +-----+---------+---+------+--------+
-inline bool fill_table(const uint8_t* length, uint32_t count, uint32_t most, uint16_t* entry) noexcept {
-  for (uint32_t s = 0; s < count; ++s)
-    if (length[s] > most) return false;
-  return visit_codes(length, count, [&](uint32_t s, uint32_t l, uint32_t slot) {
+inline bool fill_table(const uint8_t (&length)[symbols], uint16_t* entry) noexcept {
+  for (const uint8_t l : length)
+    if (l > max_length) return false;
+  return visit_codes(length, symbols, [&](uint32_t s, uint32_t l, uint32_t slot) {
            const uint32_t mark = s == escape ? escape_mark : 0;
-           std::fill_n(entry + (slot >> (max_length - most)), 1u << (most - l),
-                       static_cast<uint16_t>(s << 8 | l | mark));
+           std::fill_n(entry + slot, 1u << (max_length - l), static_cast<uint16_t>(s << 8 | l | mark));
          }) == all_slots;
 }
 

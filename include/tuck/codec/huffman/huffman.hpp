@@ -2,8 +2,8 @@
 // its sign and the highest bit of its mantissa. The other bits, which hardly compress, are stored.
 //
 // Alone it suits weights, activations without zeros, and KV caches (DFloat11, Zhang et al., 2025, codes exponents).
-// Tensors with many zeros want a chain: after zvc or rle it codes what they leave, and their masks. layout.hpp
-// describes the format. The bytes are canonical: host and device write the same.
+// Tensors with many zeros want a chain: after rle or packed_zvc it codes the values that they leave. layout.hpp describes
+// the format. The bytes are canonical: host and device write the same.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -22,9 +22,6 @@ template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffm
   template <element U> using rebind = huffman<U>;  ///< for by_width
   static constexpr uint32_t width = sizeof(T);     ///< bytes of a value
 
-  TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
-    return huffman_format::max_bytes(count * width, 0);
-  }
 #if defined(TUCK_HOST)
   static constexpr uint32_t workspace_bytes(uint32_t) noexcept {
     return workspace::bytes_of<huffman_format::host_chunk<width>>();
@@ -36,8 +33,7 @@ template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffm
   uint32_t encode_chunk(span<const T> values, bytes out, workspace memory) const noexcept {
     if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
     const auto limit = static_cast<uint32_t>(values.size_bytes()) - 1;
-    const section_list sections = only(values);
-    auto& chunk = memory.make<huffman_format::host_chunk<width>>(sections);
+    auto& chunk = memory.make<huffman_format::host_chunk<width>>(static_cast<uint32_t>(values.size()));
     const uint32_t used = chunk.encode(as_bytes(values).data(), how, out.data(), limit);
     return used <= limit ? used : incompressible;
   }
@@ -48,8 +44,8 @@ template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffm
   status decode_chunk(const_bytes encoded, span<T> restored, workspace memory) const noexcept {
     if (restored.size_bytes() > max_chunk_raw_bytes || encoded.size() >= restored.size_bytes())
       return status::bad_payload;
-    const section_list sections = only(restored);
-    return memory.make<huffman_format::host_chunk<width>>(sections).decode(encoded, as_writable_bytes(restored).data());
+    auto& chunk = memory.make<huffman_format::host_chunk<width>>(static_cast<uint32_t>(restored.size()));
+    return chunk.decode(encoded, as_writable_bytes(restored).data());
   }
 #endif
 
@@ -61,15 +57,6 @@ template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffm
   }
 
   huffman_format::mapping how = huffman_format::mapping_of(dtype_of<T>);  ///< how values become numbers
-
-#if defined(TUCK_HOST)
- private:
-  static section_list only(span<const T> values) noexcept {
-    section_list sections{};
-    sections.add(static_cast<uint32_t>(values.size_bytes()));
-    return sections;
-  }
-#endif
 };
 
 static_assert(codec<huffman<float>>);

@@ -7,28 +7,27 @@
 namespace tuck::inline TUCK_ABI {
 
 template <element T, int Threads> class block_codec<huffman<T>, Threads> {
-  static constexpr uint32_t row_bytes = tile_bytes + 32;
-  using encoder = huffman_format::huffman_encoder<T, Threads, row_bytes>;
+  using encoder = huffman_format::huffman_encoder<T, Threads>;
 
  public:
+  using of_row = encoder;
   using tile = block_tile<T, Threads>;
   static constexpr int registers = encoder::registers;
   static constexpr bool keeps_tile = false;
 
   struct TempStorage {
     typename encoder::TempStorage storage;
-    alignas(16) std::byte row[row_bytes];
+    alignas(16) std::byte row[encoder::row_bytes];
   };
 
-  __device__ explicit block_codec(TempStorage& temp) : temp_(temp), encoder_(temp.storage, temp.row) {}
+  __device__ explicit block_codec(TempStorage& temp) : encoder_(temp.storage, temp.row) {}
 
   __device__ uint32_t measure(const huffman<T>& codec, const tile& values) {
-    const row_sections row{{1, {values.count * uint32_t{sizeof(T)}}}, 0};
-    return encoder_.measure(codec, row, of_tile{values});
+    return encoder_.measure(codec, values.count, of_tile{values});
   }
   __device__ std::byte* chunk() { return encoder_.chunk(); }
   template <class Values> __device__ void write(const huffman<T>& codec, const Values&, std::byte*) {
-    encoder_.write(codec, {});
+    encoder_.write(codec);
   }
 
  private:
@@ -64,30 +63,28 @@ template <element T, int Threads> class block_codec<huffman<T>, Threads> {
     }
   };
 
-  TempStorage& temp_;
   encoder encoder_;
 };
 
 template <element T, int Threads> class block_decoder<huffman<T>, Threads> {
-  using decoder = huffman_format::huffman_decoder<T, Threads, tile_bytes, false>;
+  using decoder = huffman_format::huffman_decoder<T, Threads>;
 
  public:
   static constexpr int registers = decoder::registers;
 
   using TempStorage = typename decoder::TempStorage;
 
-  __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
+  __device__ explicit block_decoder(TempStorage& temp) : decoder_(temp) {}
 
   template <class Sink>
   __device__ status read(const huffman<T>& codec, std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
     if (size >= count * sizeof(T)) return status::bad_payload;
     if (threadIdx.x < 4) from[size + threadIdx.x] = std::byte{};  // the decoder reads a word more
-    const row_sections row{{1, {count * uint32_t{sizeof(T)}}}, 0};
-    return decoder(temp_).read(codec, from, size, row, from, sink);  // there are no side streams
+    return decoder_.read(codec, from, size, count, sink);
   }
 
  private:
-  TempStorage& temp_;
+  decoder decoder_;
 };
 
 }  // namespace tuck::inline TUCK_ABI

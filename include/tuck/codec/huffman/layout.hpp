@@ -14,37 +14,26 @@
 // shift + zeros is fixed (float_shift): a symbol has rank, sign and the highest bit of the mantissa; for f64 rank and
 // sign.
 //
-// Side streams. In a chain a chunk also has side streams, in the order of chain/chain.hpp. They form one string of bits
-// of m bytes; each is padded with zeros to a multiple of 4 bytes. The marks are as many bits: each bit, XOR the bit
-// before it (0 before the first), 1 or 0 (see `rule`). They make two parts, whose symbols are nibbles:
-//
-//   flags      m / 8 bytes, rounded up: one bit for each byte of the marks: is it not 0?
-//   marks      the bytes of the marks that are not 0
-//
 // Chunk. It consists of 32-bit little-endian words:
 //
 //   u32 head[2]            see `shape`
 //   planes                 the rests: bytes 0 to shift / 8 - 1 of all numbers, a plane of n bytes each, lowest first.
 //                          Then the remaining shift % 8 bits of all rests, in planes of 4, 2 and 1 bits a value as its
-//                          binary digits say, those of 4 bits lowest. With `plain` the values, and no rests
-//   flags, marks           if they are not coded
+//                          binary digits say, those of 4 bits lowest
 //   u32 lengths[]          of the codes of symbols below 63, four bits each, in the order of length_index;
-//                          `table_words` words, all further lengths are 0. Absent with `plain`, or without values
-//   u32 lengths[2] twice   of the codes of flags and marks, if they are coded
+//                          `table_words` words, all further lengths are 0
 //   directory              `entry` bits for each of S streams: its bits above `least`
 //   bits                   all streams without gaps, from the highest bit of each word down
 //
 // Each part is padded with zeros to whole words. A plane of k bits has value i at bit i k, lowest bits first.
 //
-// Streams. A quad is four values, a word four bytes of flags or marks. Stream t has the quads t, t + S, ..., then the
-// words t, t + S, ... of the flags if they are coded, then those of the marks. Each has its values or bytes in order,
-// of a byte the lower nibble first.
+// Streams. A quad is four values. Stream t has the quads t, t + S, ..., each with its values in order.
 //
 // Encoders' choices. `top` is chosen by a sample (see sample_group): few large values do not change it. Of integers,
 // shift + zeros is the least multiple of shift_step for which at most 1/64 of the numbers have more than shift + 6
 // bits. `zeros` is as large as it can be with this sum. Codes are those of code.hpp; the count of 63 is at least 1.
-// Values are `plain` if coding them does not pay (pays). Marks are differences if there are at most as many of these as
-// zeros and as ones. Flags and marks are stored if that is not longer than code and table. S is that of streams_of.
+// S is that of streams_of. A chunk is incompressible if coding does not pay (pays), or if it is not smaller than its
+// values.
 #pragma once
 
 #include <tuck/codec/huffman/code.hpp>
@@ -52,48 +41,9 @@
 #include <tuck/core/span.hpp>
 #include <tuck/core/status.hpp>
 
-namespace tuck::inline TUCK_ABI {
-
-/// The sections of a row of bytes, which huffman encodes as the last stage of a chain. The first section holds values,
-/// the others are side streams. On the host, the side streams are directly before the values, the last one first.
-struct section_list {
-  static constexpr uint32_t capacity = 4;  ///< most sections
-
-  uint32_t count;          ///< number of sections
-  uint32_t end[capacity];  ///< end of each section in the row, in bytes
-
-  /// Appends a section of `size` bytes.
-  TUCK_HD constexpr void add(uint32_t size) noexcept {
-    end[count] = total() + size;
-    ++count;
-  }
-  /// Returns the size of section i in bytes.
-  TUCK_HD constexpr uint32_t size(uint32_t i) const noexcept { return end[i] - (i == 0 ? 0 : end[i - 1]); }
-  /// Returns the size of all sections in bytes.
-  TUCK_HD constexpr uint32_t total() const noexcept { return count == 0 ? 0 : end[count - 1]; }
-  /// Returns where section i > 0 begins on the host, in bytes before the values.
-  TUCK_HD constexpr uint32_t before_values(uint32_t i) const noexcept { return end[i] - end[0]; }
-};
-
-/// Returns the bytes of all side streams, each padded to a multiple of 4.
-TUCK_HD constexpr uint32_t padded_sides(const section_list& sections) noexcept {
-  uint32_t sum = 0;
-  for (uint32_t i = 1; i < sections.count; ++i) sum += round_up_pow2(sections.size(i), 2);
-  return sum;
-}
-
-/// Sections of a row in shared memory. The values are at its beginning. The side streams follow each other somewhere
-/// after them, each padded with zeros to a multiple of 4 bytes.
-struct row_sections {
-  section_list list;  ///< sizes of the sections
-  uint32_t sides;     ///< offset of the first side stream in the row, in bytes: a multiple of 4
-};
-
-}  // namespace tuck::inline TUCK_ABI
 namespace tuck::inline TUCK_ABI::huffman_format {
 
 inline constexpr uint32_t symbol_bits = 6, symbols = 1u << symbol_bits, escape = symbols - 1;
-inline constexpr uint32_t nibbles = 16, nibble_length = 7;  // the latter: most bits of the code of a nibble
 inline constexpr uint32_t min_streams = 8, max_streams = 128, words_of_stream = 8;
 
 // How values of T become numbers.
@@ -216,40 +166,32 @@ template <class W, uint32_t Width> struct lanes_of {
   }
 };
 
-// What the bits of side streams are XORed with: the bit before, 1 or 0.
-enum mark_rule : uint32_t { differences, inverted, as_they_are };
-
-// What a decoder knows about a chunk: its sizes and its first two words.
+// What a decoder knows about a chunk: its size and its first two words.
 //
-//    31     29 28    25 24    18 17    14    13      12    11      9 8     6 5       0
-//   +---------+--------+--------+--------+-------+-------+---------+-------+---------+
-//   |  table  | escape |  bin   | entry  | marks | flags | mapping |   0   |  shift  |   head[0]
-//   +---------+--------+--------+--------+-------+-------+---------+-------+---------+
-//    words - 1  length  of top           coded?  coded?
+//    31     29 28    25 24    18 17    14 13   12 11      9 8     6 5       0
+//   +---------+--------+--------+--------+-------+---------+-------+---------+
+//   |  table  | escape |  bin   | entry  |   0   | mapping |   0   |  shift  |   head[0]
+//   +---------+--------+--------+--------+-------+---------+-------+---------+
+//    words - 1  length  of top
 //                       or zeros of integers
-//    31                20 19        17 16  15 14                                      0
-//   +--------------------+------------+------+-----------------------------------------+
-//   |     least / 4      | log2 S - 3 | rule |             bytes of marks              |   head[1]
-//   +--------------------+------------+------+-----------------------------------------+
+//    31                20 19        17 16                                      0
+//   +--------------------+------------+-----------------------------------------+
+//   |     least / 4      | log2 S - 3 |                    0                    |   head[1]
+//   +--------------------+------------+-----------------------------------------+
 //
-// mapping: 0 integers, 1 integers with zigzag, 2 plain values, 4 to 7 floats of 4, 5, 8 and 11 bits of exponent
+// mapping: 0 integers, 1 integers with zigzag, 4 to 7 floats of 4, 5, 8 and 11 bits of exponent
 struct shape {
   uint32_t width;  // bytes of a value
   uint32_t values;
-  uint32_t sides;  // bytes, a multiple of 4
   uint32_t head[2] = {};
 
-  static constexpr uint32_t head_words = 2, plain_mapping = 2;
+  static constexpr uint32_t head_words = 2;
   TUCK_HD constexpr uint32_t shift() const noexcept { return head[0] & 63; }
   TUCK_HD constexpr uint32_t mapping_code() const noexcept { return head[0] >> 9 & 7; }
-  TUCK_HD constexpr bool codes_flags() const noexcept { return (head[0] >> 12 & 1) != 0; }
-  TUCK_HD constexpr bool codes_marks() const noexcept { return (head[0] >> 13 & 1) != 0; }
   TUCK_HD constexpr uint32_t entry_bits() const noexcept { return head[0] >> 14 & 15; }
   TUCK_HD constexpr uint32_t bin() const noexcept { return head[0] >> 18 & 127; }
   TUCK_HD constexpr uint32_t escape_length() const noexcept { return head[0] >> 25 & 15; }
   TUCK_HD constexpr uint32_t table_words() const noexcept { return (head[0] >> 29) + 1; }
-  TUCK_HD constexpr uint32_t marks() const noexcept { return head[1] & low_mask(15); }
-  TUCK_HD constexpr uint32_t rule() const noexcept { return head[1] >> 15 & 3; }
   TUCK_HD constexpr uint32_t streams() const noexcept { return min_streams << (head[1] >> 17 & 7); }
   TUCK_HD constexpr uint32_t least() const noexcept { return head[1] >> 20 << 2; }
 
@@ -257,11 +199,7 @@ struct shape {
     return mapping_code() < 4 ? 0 : 0xb854u >> 4 * (mapping_code() - 4) & 15;
   }
   TUCK_HD constexpr bool zigzag() const noexcept { return mapping_code() == 1; }
-  TUCK_HD constexpr bool plain() const noexcept { return mapping_code() == plain_mapping; }
   TUCK_HD constexpr uint32_t top() const noexcept { return exponent() == 0 ? 0 : top_of_bin(bin(), exponent()); }
-  TUCK_HD constexpr bool codes_values() const noexcept { return !plain() && values != 0; }
-  TUCK_HD constexpr bool has_streams() const noexcept { return codes_values() || codes_flags() || codes_marks(); }
-  TUCK_HD constexpr uint32_t flag_bytes() const noexcept { return (sides + 7) / 8; }
   TUCK_HD constexpr uint32_t zeros() const noexcept {
     return exponent() != 0 ? float_shift(width, exponent()) - shift() : bin();
   }
@@ -294,7 +232,6 @@ struct shape {
   // Returns the words of a plane of k bits.
   TUCK_HD constexpr uint32_t plane_words(uint32_t k) const noexcept { return (values * k + 31) / 32; }
   TUCK_HD constexpr uint32_t rest_words() const noexcept {
-    if (plain()) return (values * width + 3) / 4;
     const uint32_t k = shift();
     return k / 8 * plane_words(8) + ((k & 4) != 0 ? plane_words(4) : 0) + ((k & 2) != 0 ? plane_words(2) : 0) +
            ((k & 1) != 0 ? plane_words(1) : 0);
@@ -302,34 +239,29 @@ struct shape {
 
   // Where the parts begin, in words, and the number of streams.
   struct offsets {
-    uint32_t flags, marks, tables, directory, bits, streams;
+    uint32_t tables, directory, bits, streams;
   };
   TUCK_HD constexpr offsets find() const noexcept {
     offsets p{};
-    p.flags = head_words + rest_words();
-    p.marks = p.flags + (codes_flags() ? 0 : (flag_bytes() + 3) / 4);
-    p.tables = p.marks + (codes_marks() ? 0 : (marks() + 3) / 4);
-    p.directory = p.tables + (codes_values() ? table_words() : 0) + (codes_flags() ? 2 : 0) + (codes_marks() ? 2 : 0);
+    p.tables = head_words + rest_words();
+    p.directory = p.tables + table_words();
     set_stream_offsets(p);
     return p;
   }
   // Sets what depends on the streams.
   TUCK_HD constexpr void set_stream_offsets(offsets& p) const noexcept {
-    p.streams = has_streams() ? streams() : 0;
+    p.streams = streams();
     p.bits = p.directory + (p.streams * entry_bits() + 31) / 32;
   }
 
   // Returns whether an encoder can have written the head.
   TUCK_HD constexpr bool fits() const noexcept {
     const uint32_t e = exponent(), bits = 8 * width;
-    if (mapping_code() == 3 || marks() > sides || rule() > as_they_are || streams() > max_streams ||
-        (head[0] >> 6 & 7) != 0 || (plain() && (shift() != 0 || bin() != 0)) ||
-        (e == 0
-             ? shift() + bin() >= bits || (shift() + bin()) % shift_step(width) != 0
-             : e + 2 > bits || top() >> e != 0 || shift() > float_shift(width, e) || float_shift(width, e) + e > bits))
+    if ((mapping_code() & 6) == 2 || streams() > max_streams || (head[0] & (7u << 6 | 3u << 12)) != 0 ||
+        (head[1] & low_mask(17)) != 0)
       return false;
-    if (!codes_values() && head[0] >> 25 != 0) return false;
-    return has_streams() || (least() == 0 && entry_bits() == 0 && streams() == min_streams);
+    if (e == 0) return shift() + bin() < bits && (shift() + bin()) % shift_step(width) == 0;
+    return e + 2 <= bits && top() >> e == 0 && shift() <= float_shift(width, e) && float_shift(width, e) + e <= bits;
   }
 };
 
@@ -338,16 +270,4 @@ struct shape {
 TUCK_HD constexpr bool pays(uint32_t values, uint32_t bits, uint32_t words, uint32_t saved) noexcept {
   return bits + 32 * words + values / 8 < values * saved;
 }
-// Returns the rule for side streams of so many ones and zeros. `changes`: the marks that are differences.
-TUCK_HD constexpr uint32_t best_rule(uint32_t set, uint32_t unset, uint32_t changes) noexcept {
-  return changes <= set && changes <= unset ? differences : set > unset ? inverted : as_they_are;
-}
-// Returns whether flags or marks of `bytes` bytes are coded, if that takes `bits` bits.
-TUCK_HD constexpr bool nibbles_pay(uint32_t bytes, uint32_t bits) noexcept { return bits + 32 * 2 < 8 * bytes; }
-
-// Returns the most bytes of an encoded chunk that is not given up.
-TUCK_HD constexpr uint32_t max_bytes(uint32_t value_bytes, uint32_t sides) noexcept {
-  return value_bytes + sides + sides / 8 + 4 * shape::head_words + 16;
-}
-
 }  // namespace tuck::inline TUCK_ABI::huffman_format

@@ -6,7 +6,7 @@
 // from a value to its bits in rows 1 and 2, its sign and its extra. No list of changed values is needed.
 #pragma once
 
-#include <tuck/codec/mask_block.cuh>
+#include <tuck/codec/mask/block_masks.cuh>
 #include <tuck/codec/steps/steps.hpp>
 
 namespace tuck::inline TUCK_ABI {

@@ -1,4 +1,4 @@
-// Masks by one thread block, with the bits of masks.hpp, and codecs that consist of a mask and the values at its ones.
+// Masks by one thread block, with the bits of masks.hpp.
 //
 // A lane has 16 bytes of each row of its warp, and so 2 to 16 consecutive bits of the mask of each row. They are fields
 // of one word, so that rows are counted and scanned together:
@@ -130,12 +130,27 @@ template <element T, int Threads> class block_masks {
     uint32_t before, all;
   };
   __device__ static sums sum_warps(TempStorage& temp, uint32_t own) {
+    set_of_warp(temp, own);
+    device::sync_block();
+    return sum_set(temp);
+  }
+  /// The same, and sets `any` to whether any thread has `mine`.
+  __device__ static sums sum_warps(TempStorage& temp, uint32_t own, bool mine, bool& any) {
+    set_of_warp(temp, own);
+    any = device::sync_block_or(mine);
+    return sum_set(temp);
+  }
+ private:
+  __device__ static void set_of_warp(TempStorage& temp, uint32_t own) {
     const uint32_t lane = device::lane_id(), warp = device::warp_id();
     device::shared_position<uint32_t>(temp.ones.of_warp, 4 * warp).put_if<1>(1u >> lane, own);  // without a branch
-    device::sync_block();
+  }
+  __device__ static sums sum_set(TempStorage& temp) {
     const uint32_t of_warp = of_warps::get(temp.ones);
     return {of_warps::sum_before(of_warp), device::warp_sum(of_warp)};
   }
+
+ public:
   /// Returns the numbers of ones.
   __device__ sums sum(TempStorage& temp) const { return sum_warps(temp, device::warp_sum(ones())); }
 
@@ -309,136 +324,6 @@ template <element T, int Threads> class block_masks {
       }
     return all | n << (Packed ? 19 : 16);
   }
-};
-
-/// The signs of the values at the zeros of a mask.
-struct signs_of_zeros {
-  uint32_t form = 0;                ///< of zero_forms: no zero is negative, `words` has one bit for each, all are
-  const uint32_t* words = nullptr;  ///< in shared memory; a word behind the last may be read
-  uint32_t zeros = 0;               ///< number of zeros
-
-  /// Returns the signs from a zero on.
-  __device__ uint32_t from(uint32_t zero) const {
-    return form == 1 ? device::shared_window(words, zero < zeros ? zero : zeros) : ~0u;
-  }
-};
-
-/// Block codec of C, whose encoded chunks are a mask and the values at its ones; block.cuh documents the members.
-//
-// Format finds and stores the mask, with static functions. `temp` is its TempStorage, which has block_masks<T,
-// Threads>::TempStorage of_masks:
-//
-//   kinds                                        number of mask kinds: 2 if masks may be of changes, else 1
-//   measure(temp, values, mask, ones)            finds the mask and its ones, and returns the offset of the values.
-//                                                Has a barrier
-//   write(temp, mask, values_begin, to)          writes the bytes before the values. Has a barrier if it may write past
-//                                                the offset of the values
-//   read<Full>(temp, from, size, count, mask, values_begin, kind)   reads the mask of `count` values from the first of
-//                                                `size` bytes; Full: of a full tile. The mask may have ones past
-//                                                `count`. Returns false to all threads if encoding does not write such
-//                                                bytes
-template <codec C, class Format, int Threads> class block_mask_codec {
-  using T = value_t<C>;
-  using masks = block_masks<T, Threads>;
-  using tile = typename masks::tile;
-
- public:
-  using TempStorage = typename Format::TempStorage;
-
-  static constexpr int registers = sizeof(T) == 1 ? 96 : sizeof(T) == 2 ? 80 : 64;
-
-  __device__ explicit block_mask_codec(TempStorage& temp) : temp_(temp) {}
-
-  __device__ uint32_t measure(const C&, const tile& values) {
-    masks::template prepare<true>(temp_.of_masks);
-    typename masks::sums ones;
-    values_begin_ = Format::measure(temp_, values, masks_, ones);
-    ones_before_ = ones.before;
-    return values_begin_ + ones.all * uint32_t{sizeof(T)};
-  }
-
-  __device__ void write(const C&, const tile& values, std::byte* to) {
-    if constexpr (sizeof(T) == 1) {
-      zero_shared<Threads>(to);
-      device::sync_block();
-    }
-    Format::write(temp_, masks_, values_begin_, to);
-    masks_.put(temp_.of_masks, values, masks_.find_positions(to + values_begin_, ones_before_));
-  }
-
-  template <class Sink> __device__ status read(const C&, std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
-    return read(from, any_side, size, nullptr, count, sink);
-  }
-
-  // -- for chains
-  /// Returns the mask of the chunk that was measured.
-  __device__ const masks& mask() const { return masks_; }
-  /// Replaces it by one with fewer ones. Returns the new size of the encoded chunk.
-  __device__ uint32_t replace_mask(const masks& mask, typename masks::sums ones) {
-    masks_ = mask;
-    ones_before_ = ones.before;
-    return values_begin_ + ones.all * uint32_t{sizeof(T)};
-  }
-  __device__ uint32_t side_bytes(uint32_t) const { return values_begin_; }
-  template <class Sink>
-  __device__ status read_parts(const C&, std::byte* side, uint32_t side_bytes, std::byte* values, uint32_t rest,
-                               uint32_t count, Sink& sink, signs_of_zeros signs = {}) {
-    return read(side, side_bytes, side_bytes + rest, values, count, sink, signs);
-  }
-
- private:
-  static constexpr uint32_t any_side = ~0u;
-
-  // `values`: where the values are, if they do not follow the side stream.
-  template <class Sink>
-  __device__ status read(std::byte* from, uint32_t side, uint32_t size, std::byte* values, uint32_t count, Sink& sink,
-                         signs_of_zeros signs = {}) {
-    if (size >= count * sizeof(T)) return status::bad_payload;
-    // Signs are rare, and the code for them long: only one of the two has it.
-    return count == tile::capacity && signs.form == 0 ? read<true>(from, side, size, values, count, sink, {})
-                                                      : read<false>(from, side, size, values, count, sink, signs);
-  }
-  template <bool Full, class Sink>
-  __device__ status read(std::byte* from, uint32_t side, uint32_t size, std::byte* values, uint32_t count, Sink& sink,
-                         signs_of_zeros signs) {
-    uint32_t kind = 0;
-    if (!Format::template read<Full>(temp_, from, size, count, masks_, values_begin_, kind)) return status::bad_payload;
-    if (side != any_side && side != values_begin_) return status::bad_payload;
-    if constexpr (!Full) {
-      const uint32_t before = masks_.ones();
-      masks_.clip(count);
-      if (device::sync_block_or(masks_.ones() != before)) return status::bad_payload;
-    }
-    masks::template prepare<false>(temp_.of_masks);
-    if (values == nullptr) values = from + values_begin_;
-    const uint32_t rest = size - values_begin_;
-    if constexpr (sizeof(T) == 1)
-      if (threadIdx.x < 8) values[rest + threadIdx.x] = std::byte{};
-    if (Format::kinds == 2 && kind == 1 && threadIdx.x < sizeof(T))  // the value before the first
-      values[static_cast<int>(threadIdx.x) - static_cast<int>(sizeof(T))] = std::byte{};
-    const typename masks::sums ones = masks_.sum(temp_.of_masks);
-    if (ones.all * sizeof(T) != rest) return status::bad_payload;
-    const typename masks::positions positions = masks_.find_positions(values, ones.before);
-    const auto expand_rows = [&]<bool Repeats>() {
-      detail::emit_rows<tile, Full>(count, sink, [&]<int R>() {
-        auto x = masks_.template get<Repeats, R>(temp_.of_masks, positions);
-        if (!Full && !Repeats && signs.form != 0)
-          x = masks_.template with_signs<R>(x, signs.from(masks::template zeros_before<R>(values, positions)));
-        const bool clips = !Full && (Repeats || signs.form != 0);
-        return clips ? tile::clip(x, count - tile::first_value(R * tile::row_words)) : x;
-      });
-    };
-    if (Format::kinds == 2 && kind == 1)
-      expand_rows.template operator()<true>();
-    else
-      expand_rows.template operator()<false>();
-    return status::ok;
-  }
-
-  TempStorage& temp_;
-  // Of the chunk that was measured or is decoded.
-  masks masks_;
-  uint32_t values_begin_ = 0, ones_before_ = 0;
 };
 
 }  // namespace tuck::inline TUCK_ABI
