@@ -4,8 +4,8 @@ set(documented
   host.hpp device.cuh swap.cuh swap.hpp model.hpp
   codec/concept.hpp codec/bitpack/bitpack.hpp codec/chain/chain.hpp codec/chain/chains.hpp codec/deflate/deflate.hpp
   codec/codebooks/codebooks.hpp codec/huffman/huffman.hpp codec/inflate/inflate.hpp
-  codec/quantize/quantizer.hpp codec/quantize/quantize.hpp codec/rle/rle.hpp codec/steps/steps.hpp
-  codec/transform/differences.hpp codec/transform/rows.hpp codec/zvc/zvc.hpp
+  codec/quantize/quantizer.hpp codec/quantize/quantize.hpp codec/mask/rle.hpp codec/steps/steps.hpp
+  codec/transform/differences.hpp codec/transform/rows.hpp codec/mask/zvc.hpp
   core/dtype.hpp core/span.hpp core/status.hpp core/version.hpp
   frame/any_codec.hpp frame/batch.cuh frame/block.cuh frame/delta.cuh frame/device.cuh
   frame/delta_writers.hpp frame/execution.hpp frame/format.hpp frame/host.hpp frame/host_delta.hpp

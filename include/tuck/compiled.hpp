@@ -33,6 +33,13 @@ TUCK_TEMPLATE struct value_loops<2>;
 TUCK_TEMPLATE struct value_loops<4>;
 TUCK_TEMPLATE struct value_loops<8>;
 
+namespace packed_masks {
+TUCK_TEMPLATE class host_coder<1>;
+TUCK_TEMPLATE class host_coder<2>;
+TUCK_TEMPLATE class host_coder<4>;
+TUCK_TEMPLATE class host_coder<8>;
+}  // namespace packed_masks
+
 namespace detail {
 TUCK_TEMPLATE class host_groups<1>;
 TUCK_TEMPLATE class host_groups<2>;

@@ -42,9 +42,6 @@
 //       number measure must keep. So no registers hold the values after measure, which may change the tile. Lossy
 //       codecs that block_encode takes have it: `write` then gets the values before approximate. In chains, splitters
 //       get the tile, which measure then must not change
-//   static constexpr bool reads_global
-//       true: `from` is a const std::byte*, at a multiple of 16 in global memory that no thread writes, readable up to
-//       the next multiple of 16. Not of splitters in chains: read_parts gets shared memory
 //   static constexpr bool fetches
 //       false, of a block_decoder: kernels do not fetch the next chunk while it decodes one, because it is faster by
 //       the blocks that then have memory

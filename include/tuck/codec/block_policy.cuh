@@ -48,11 +48,6 @@ template <class B>
   requires(!B::keeps_tile)
 inline constexpr bool keeps_tile<B> = false;
 
-template <class B> inline constexpr bool reads_global = false;
-template <class B>
-  requires(B::reads_global)
-inline constexpr bool reads_global<B> = true;
-
 template <class B>
 concept has_chunk = requires(B& block) { block.chunk(); };
 
@@ -73,7 +68,7 @@ template <class B, bool Apart = !has_chunk<B>, uint32_t Growth = 0> struct encod
 // The same for decoding, with a buffer for as many chunks.
 template <class B, int Chunks = 1> struct decoder_storage {
   typename B::TempStorage codec;
-  alignas(16) std::byte buffer[Chunks][reads_global<B> ? 16 : tile_bytes + 32];
+  alignas(16) std::byte buffer[Chunks][tile_bytes + 32];
 };
 
 // A chunk waits in memory of its own: always if TempStorage has no buffer for it, else if there is memory for 5 blocks.
@@ -92,7 +87,7 @@ inline constexpr bool may_fetch<B> = false;
 template <class B> struct decode_policy {
   static constexpr uint64_t bytes = sizeof(decoder_storage<B, 2>);
   static constexpr int fewer = fewer_of(blocks_of<B>, 6);
-  static constexpr bool fetches = architecture::copies_in_background && !reads_global<B> && may_fetch<B> &&
+  static constexpr bool fetches = architecture::copies_in_background && may_fetch<B> &&
                                   bytes <= (blocks_of<B> > 6 ? 36u * 1024 : most_shared_bytes) &&
                                   fewer <= blocks_with_memory(bytes);
   static constexpr int blocks =

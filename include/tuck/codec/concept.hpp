@@ -15,14 +15,15 @@
 //   codec (C, S, Next, Stages, stage_type)   value_type, chunk_bytes, stages, from_stages, max_chunk_bytes,
 //       encode_chunk, decode_chunk, lossy
 //   adaptive codec (C, stage_type)           check, needs_range, device_parameter, prepare
-//   codec that depends on the type (C, stage_type)   of_type
+//   codec that depends on the type (C, S, stage_type)   of_type
 //   codec with a workspace (C)   workspace_bytes
+//   codec that is no stage of chains (S)     stands_alone
 //   codec or transform of any type (S)       rebind
 //   splitter (C, S, stage_type)              residual_type, max_growth, side_bytes, side_fits
 //   transform (X, S, Stages, stage_type)     value_type, result_type, stages, from_stages, apply, invert
 //   transform with forms (X, S, stage_type)  forms, choose_form
 //   block codec (B, block_codec, block_decoder)              TempStorage, measure, write, read, approximate, chunk,
-//       use_base, keeps_tile, reads_global, fetches, registers
+//       use_base, keeps_tile, of_row, fetches, registers
 //   block codec of a splitter (block_codec, block_decoder)   side_bytes, read_parts
 //   block transform (block_transform, transform_of)          TempStorage, apply, invert,
 //       choose_and_apply
@@ -34,13 +35,13 @@
 //
 //   element (dtype_of)
 //   sink of decoders (Sink)
-//   block codec of zvc (block_codec, Coder)  mask, replace_mask
-//   mask format (Format)                     TempStorage, kinds, measure, write, read
-//   last stage (row_encoder, row_decoder, encodes_sides, stage_type)   TempStorage, measure, chunk, write, read,
-//       registers, reads_global, how
+//   codec of a packed mask (C)               floats, has_runs, kind_of_zeros, sign_bytes, takes_runs, values_begin
+//   mask format (Format)                     TempStorage, has_runs, has_signs, kind, measure, read, signs_begin,
+//       values_begin, write
+//   last stage (row_encoder)                 TempStorage, measure, chunk, write, registers
 //   quantizer (Quantizer)                    word, code, value, wide_value, from_chain
 //   values of a chunk (Values)               value_of, visit
-//   instructions (Cpu)                       add_differences, find_range, mask_of, merge, pack, popcount, row, shift,
+//   instructions (Cpu)                       add_differences, find_range, gather_bits, mask_of, merge, pack, popcount, row, shift,
 //       spread, spread_bits, subtract, sum_words, unpack_fields
 //   bits of inflate (Input)                  align, drop, overrun, peek, read_bits, refill, refilled_bits
 //   job of a kernel (Job, ItemJob)           at, base, base_values, capacity, codec, first_value, frame,
@@ -53,8 +54,8 @@
 //   output of decoders (Output)              summed, writes, sums, of_base, add_base, sum_base, bytes,
 //       base_of_chunk
 //   values of a base (Base)                  at, row
-//   always chain (Chain)                     drops_negative_zeros, forms, growth, has_record, record_bytes,
-//       signs_zeros, size, splits, splitter_bits, stage, stage_type, width
+//   always chain (Chain)                     forms, growth, has_record, record_bytes,
+//       size, splits, splitter_bits, stage, stage_type, width
 //   always block_tile (Tile)                 capacity, clip, count, first_value, lane_values, row, row_values,
 //       row_words, rows, set_row
 #pragma once

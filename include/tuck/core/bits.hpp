@@ -93,12 +93,12 @@ TUCK_HD constexpr uint32_t non_zero_nibble(uint32_t x) noexcept {
   return ((((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x) & 0x80808080u) * 0x00204081u >> 28;
 }
 
-/// Returns the low word of (high:low) >> n, 0 < n < 32.
+/// Returns the low word of (high:low) >> n, 0 <= n < 32.
 TUCK_HD constexpr uint32_t shift_right(uint32_t low, uint32_t high, uint32_t n) noexcept {
 #if defined(__CUDA_ARCH__)
   return __funnelshift_r(low, high, n);
 #else
-  return low >> n | high << (32 - n);
+  return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> n);
 #endif
 }
 

@@ -52,9 +52,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
   // After a barrier: returns the bytes that have to come to buffer[slot] before the next step.
   __device__ const_bytes to_fetch(int slot) const {
     const chunk_view& chunk = temp_.chunk[slot].get();
-    if (detail::reads_global<coder> || temp_.verdict[slot] != status::ok || chunk.kind != chunk_kind::encoded)
-      return {};
-    return chunk.payload;
+    return temp_.verdict[slot] == status::ok && chunk.kind == chunk_kind::encoded ? chunk.payload : const_bytes{};
   }
   template <class OutputOf>
   __device__ status decode_fetched(const C& codec, const frame_view& frame, uint64_t i, int slot,
@@ -92,7 +90,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
   __device__ status decode(const C& codec, const_bytes encoded, uint32_t count, output& out) {
     if (encoded.size() > count * sizeof(T)) return status::bad_payload;
     const bool is_raw = encoded.size() == count * sizeof(T);
-    if (!detail::reads_global<coder> && !is_raw) {
+    if (!is_raw) {
       copy_to_shared<Threads>(temp_.block.buffer[0], encoded);
       device::sync_block();
     }
@@ -143,18 +141,15 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
     }
   }
 
-  __device__ status read(const C& codec, const_bytes payload, uint32_t count, int slot, output& out) {
-    const auto size = static_cast<uint32_t>(payload.size());
+  __device__ status read(const C& codec, uint32_t size, uint32_t count, int slot, output& out) {
     coder block(temp_.block.codec);
     if constexpr (is_delta && uses_base<C>) block.use_base(out.base_of_chunk());
-    if constexpr (detail::reads_global<coder>)
-      return block.read(codec, payload.data(), size, count, out);
-    else
-      return block.read(codec, temp_.block.buffer[slot], size, count, out);
+    return block.read(codec, temp_.block.buffer[slot], size, count, out);
   }
   __device__ status restore(const C& codec, const chunk_view& chunk, int slot, output& out) {
     switch (chunk.kind) {
-      case chunk_kind::encoded: return read(codec, chunk.payload, chunk.values, slot, out);
+      case chunk_kind::encoded:
+        return read(codec, static_cast<uint32_t>(chunk.payload.size()), chunk.values, slot, out);
       case chunk_kind::raw: {
         const auto* const from = reinterpret_cast<const device::vec128*>(chunk.payload.data());
         for_rows(chunk.values, out, [&](uint32_t first, int r) {

@@ -16,7 +16,7 @@
 // quantize this is quantize/quantize.hpp). A splitter that would not help is skipped: it has no side stream, and all
 // its values reach the next stage. A transform with several forms has one for each chunk; the record says which.
 //
-// deflate cannot be a stage, because other programs must be able to read its chunks. The frame header has the id, version
+// A codec that stands alone cannot be a stage: other programs must be able to read the chunks of deflate. The frame header has the id, version
 // and parameters of each stage, so decoding needs only the type.
 // Host and device write the same bytes if all stages do.
 //
@@ -250,8 +250,8 @@ template <class... Stages> struct chain {
                 "tuck: every stage must be a codec or a transform; see tuck/codec/concept.hpp");
   static_assert(((!detail::is_chain<Stages>) && ...),
                 "tuck: a chain cannot be a stage of another chain; list its stages instead");
-  static_assert(((!detail::is_deflate<Stages>) && ...),
-                "tuck: deflate cannot be a stage of a chain; use huffman as the last stage");
+  static_assert(((!detail::stands_alone<Stages>) && ...),
+                "tuck: this codec, such as deflate, cannot be a stage of a chain; use huffman as the last stage");
   static_assert(detail::types_match<Stages...>,
                 "tuck: all stages but the last must be transforms or splitters, with matching value types");
 
@@ -375,7 +375,8 @@ template <class... Stages> struct chain {
   template <int... Index> TUCK_HD constexpr void set_type(dtype t, std::integer_sequence<int, Index...>) noexcept {
     (set_type_of(t, at<Index>(row_)), ...);
   }
-  template <class S> TUCK_HD static constexpr void set_type_of([[maybe_unused]] dtype t, [[maybe_unused]] S& x) noexcept {
+  template <class S>
+  TUCK_HD static constexpr void set_type_of([[maybe_unused]] dtype t, [[maybe_unused]] S& x) noexcept {
     if constexpr (typed_codec<S> && std::is_same_v<value_type, typename S::value_type>) x = x.of_type(t);
   }
   // A codec that has several stages itself cannot be a stage of a chain. The list is then empty, and plan_header

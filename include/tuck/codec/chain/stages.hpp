@@ -6,8 +6,6 @@
 
 namespace tuck::inline TUCK_ABI {
 
-template <element T> struct deflate;
-
 namespace detail {
 
 // Stage Index of a chain. (std::tuple is not trivially copyable.)
@@ -19,8 +17,11 @@ template <int... Index, class... Stages>
 struct stage_row<std::integer_sequence<int, Index...>, Stages...> : stage_at<Index, Stages>... {};
 template <int Index, class S> TUCK_HD S stage_in(const stage_at<Index, S>&);  // only for its type
 
-template <class S> inline constexpr bool is_deflate = false;
-template <element T> inline constexpr bool is_deflate<deflate<T>> = true;
+// Whether a codec cannot be a stage of a chain.
+template <class S> inline constexpr bool stands_alone = false;
+template <class S>
+  requires(S::stands_alone)
+inline constexpr bool stands_alone<S> = true;
 
 // Whether a stage passes values of the type that the next one encodes.
 template <class S, class Next> TUCK_HD constexpr bool passes_to() {

@@ -23,6 +23,7 @@ namespace tuck::inline TUCK_ABI {
 template <element T> struct deflate : plain_codec<deflate<T>, T, codec_id::deflate> {
   template <element U> using rebind = deflate<U>;  ///< for by_width
   static constexpr uint32_t width = sizeof(T);     ///< distance of matches in bytes; the other distance is 1
+  static constexpr bool stands_alone = true;       ///< no stage of a chain: other programs read the stream
 
 #if defined(TUCK_HOST)
   /// Returns incompressible for more than 64 KiB of values.

@@ -31,7 +31,6 @@ template <element T, int Threads> class huffman_decoder {
 
  public:
   static constexpr int registers = 64;
-  static constexpr bool reads_global = false;
 
   struct TempStorage {
     alignas(16) uint32_t table[all_slots];

@@ -140,6 +140,7 @@ template <element T, int Threads> class block_masks {
     any = device::sync_block_or(mine);
     return sum_set(temp);
   }
+
  private:
   __device__ static void set_of_warp(TempStorage& temp, uint32_t own) {
     const uint32_t lane = device::lane_id(), warp = device::warp_id();

@@ -61,13 +61,13 @@ template <element T, int Threads> struct plain_mask {
 //
 // and if has_runs or has_signs:
 //
-//   kind()                                       of packed_head, of the mask that was measured or read
+//   kind()                                       of packed_masks::head, of the mask that was measured or read
 //   signs_begin()                                if that is both_zeros: the offset of the signs
 template <codec C, class Format, int Threads> class block_mask_codec {
   using T = value_t<C>;
   using masks = block_masks<T, Threads>;
   using tile = typename masks::tile;
-  using head = detail::packed_head;
+  using head = packed_masks::head;
 
  public:
   using TempStorage = typename Format::TempStorage;

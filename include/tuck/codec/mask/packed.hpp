@@ -23,14 +23,6 @@
 #pragma once
 
 #include <tuck/core/masks.hpp>
-#include <tuck/core/span.hpp>
-
-#if defined(TUCK_HOST)
-#include <tuck/core/bit_reader.hpp>
-#include <tuck/core/bit_writer.hpp>
-
-#include <algorithm>
-#endif
 
 namespace tuck::inline TUCK_ABI::packed_masks {
 
@@ -44,13 +36,7 @@ TUCK_HD constexpr uint32_t distance_of(uint32_t rule) noexcept {
 /// Returns the marks of a word of a mask. `before` is the word before it, or 0; `valid` has the bits that are there.
 TUCK_HD constexpr uint32_t marks_of(uint32_t word, uint32_t before, uint32_t rule, uint32_t valid) noexcept {
   if (rule < first_difference) return (rule == inverted ? ~word : word) & valid;
-  const uint32_t down = 32 - distance_of(rule);  // 0 to 31
-#if defined(__CUDA_ARCH__)
-  const uint32_t earlier = __funnelshift_r(before, word, down);
-#else
-  const auto earlier = static_cast<uint32_t>((static_cast<uint64_t>(word) << 32 | before) >> down);
-#endif
-  return (word ^ earlier) & valid;
+  return (word ^ shift_right(before, word, 32 - distance_of(rule))) & valid;
 }
 /// Returns for each bit the XOR of the bits up to it at a distance of d, 2 d, ...
 TUCK_HD constexpr uint32_t sum_bits(uint32_t x, uint32_t d) noexcept {
@@ -130,129 +116,45 @@ struct sizes {
   TUCK_HD constexpr uint32_t end(uint32_t n) const noexcept { return ones_begin(n) + (3 * bytes + 5 * more + 7) / 8; }
 };
 
-#if defined(TUCK_HOST)
-/// A mask of up to 65536 bits that is packed or restored.
-class host_mask {
- public:
-  static constexpr uint32_t most_words = 65536 / 32;
+// The first word of a chunk.
+struct head {
+  enum kind_of_mask : uint32_t { zeros, runs, both_zeros, negative_zeros };
 
-  explicit host_mask(uint32_t n) noexcept : n_(n), count_(mask_words(n)) {}
+  uint32_t word;
 
-  /// The words of the mask. Bits past its end are 0.
-  uint32_t words[most_words];
-
-  /// Packs the mask, of values of this width. Returns the bytes of the packed mask.
-  uint32_t pack(uint32_t width) noexcept {
-    return detail::on_cpu([&]<class Cpu>(Cpu) {
-      uint32_t found[rules] = {};
-      for (uint32_t w = 0; w < count_; ++w) {
-        if (!is_sample(w, width)) continue;
-        const uint32_t before = w == 0 ? 0 : words[w - 1], valid = valid_bits(w, n_);
-        TUCK_UNROLL(6)
-        for (uint32_t r = 0; r < rules; ++r)
-          found[r] += Cpu::popcount(mark_bytes::tops(marks_of(words[w], before, r, valid)));
-      }
-      rule_ = static_cast<uint32_t>(std::min_element(found, found + rules) - found);
-      sizes_ = {};
-      std::byte* set = part_[0];
-      bit_writer of_some(part_[1]), of_more(part_[2]), of_ones(part_[3]);
-      uint32_t before = 0;
-      for (uint32_t w = 0; w < count_; set += 4) {
-        uint32_t of_words = 0;
-        for (uint32_t bit = 1; bit != 0 && w < count_; bit <<= 1, before = words[w++]) {
-          const uint32_t marks = marks_of(words[w], before, rule_, valid_bits(w, n_));
-          if (marks == 0) continue;
-          of_words |= bit;
-          const mark_bytes x(marks);
-          const uint32_t fields = x.fields(), bytes = Cpu::popcount(x.some), bits = Cpu::popcount(fields);
-          of_some.put(mark_bytes::joined(x.some), 4);
-          of_more.put(Cpu::gather_bits(x.more, x.some), bytes);
-          of_ones.put(Cpu::gather_bits(x.pack(marks), fields), bits);
-          ++sizes_.words;
-          sizes_.bytes += bytes;
-          sizes_.more += (bits - 3 * bytes) / 5;
-        }
-        store_unaligned(set, of_words);
-      }
-      of_some.finish();
-      of_more.finish();
-      of_ones.finish();
-      return sizes_.end(n_);
-    });
+  TUCK_HD static constexpr head make(uint32_t kind, uint32_t rule, bool packed) noexcept {
+    return {kind | (packed ? rule << 2 | 1u << 5 : 0)};
   }
-  /// Of the packed mask.
-  uint32_t rule() const noexcept { return rule_; }
-  /// Writes the packed mask.
-  void write(std::byte* to) const noexcept {
-    const uint32_t begin[] = {0, sizes::some_begin(n_), sizes_.more_begin(n_), sizes_.ones_begin(n_), sizes_.end(n_)};
-    for (uint32_t i = 0; i < 4; ++i) std::memcpy(to + begin[i], part_[i], begin[i + 1] - begin[i]);
+  TUCK_HD constexpr uint32_t kind() const noexcept { return word & 3; }
+  TUCK_HD constexpr uint32_t rule() const noexcept { return word >> 2 & 7; }
+  TUCK_HD constexpr bool packed() const noexcept { return (word >> 5 & 1) != 0; }
+  // Returns whether an encoder can have written it.
+  TUCK_HD constexpr bool fits(bool has_runs) const noexcept {
+    return word >> 6 == 0 && (packed() ? rule() < rules : rule() == 0) && (has_runs || kind() != runs);
   }
-
-  /// Restores the words from untrusted bytes. Returns the bytes of the packed mask, or 0 if an encoder does not write
-  /// them.
-  uint32_t unpack(const_bytes from, uint32_t rule) noexcept {
-    return detail::on_cpu([&]<class Cpu>(Cpu) -> uint32_t {
-      // Behind the mask there are zeros, so that windows of bits can be read up to its end.
-      const uint32_t plain = 4 * count_;
-      const auto size = static_cast<uint32_t>((std::min)(from.size(), size_t{plain}));
-      std::byte p[4 * most_words + 16];
-      std::memcpy(p, from.data(), size);
-      std::memset(p + size, 0, 16);
-      const auto count_ones = [&](uint32_t begin, uint32_t end) {
-        uint32_t sum = 0;
-        for (; begin < end; begin += 8)
-          sum += Cpu::popcount(load_unaligned<uint64_t>(p + begin) &
-                               (end - begin < 8 ? (uint64_t{1} << 8 * (end - begin)) - 1 : ~uint64_t{0}));
-        return sum;
-      };
-      sizes s;
-      const uint32_t some_begin = sizes::some_begin(n_);
-      if (some_begin > size) return 0;
-      s.words = count_ones(0, some_begin);
-      const uint32_t more_begin = s.more_begin(n_);
-      if (more_begin > size) return 0;
-      s.bytes = count_ones(some_begin, more_begin);
-      const uint32_t ones_begin = s.ones_begin(n_);
-      if (ones_begin > size) return 0;
-      s.more = count_ones(more_begin, ones_begin);
-      const uint32_t end = s.end(n_);
-      if (end > size || end >= plain) return 0;
-      const uint32_t distance = rule >= first_difference ? distance_of(rule) : 32;
-      uint32_t some_bit = 8 * some_begin, more_bit = 8 * more_begin, one_bit = 8 * ones_begin, carry = 0, bad = 0;
-      for (uint32_t w = 0; w < count_; ++w) {
-        uint32_t marks = 0;
-        if ((load_unaligned<uint32_t>(p + w / 32 * 4) >> w % 32 & 1) != 0) {
-          const auto some = static_cast<uint32_t>(bit_window(p, some_bit)) & 15;
-          some_bit += 4;
-          mark_bytes x;
-          x.some = mark_bytes::split(some);
-          x.more = Cpu::spread_bits(static_cast<uint32_t>(bit_window(p, more_bit)), x.some);
-          more_bit += Cpu::popcount(some);
-          const uint32_t fields = x.fields();
-          marks = x.unpack(Cpu::spread_bits(static_cast<uint32_t>(bit_window(p, one_bit)), fields));
-          one_bit += Cpu::popcount(fields);
-          bad |= uint32_t{some == 0} | uint32_t{!x.fits(marks)} | (marks & ~valid_bits(w, n_));
-        }
-        uint32_t word = rule == inverted ? ~marks : marks;
-        if (rule >= first_difference) {
-          word = sum_bits(marks, distance) ^ carry;
-          carry = repeat_last(word, distance, every(distance));
-        }
-        words[w] = word & valid_bits(w, n_);
-      }
-      // Words of marks behind the last one, and padding.
-      if (count_ % 32 != 0) bad |= load_unaligned<uint32_t>(p + some_begin - 4) >> count_ % 32;
-      for (const uint32_t bit : {some_bit, more_bit, one_bit})
-        if (bit % 8 != 0) bad |= static_cast<uint32_t>(p[bit / 8]) >> bit % 8;
-      return bad != 0 ? 0 : end;
-    });
-  }
-
- private:
-  uint32_t n_, count_, rule_ = 0;
-  sizes sizes_;
-  std::byte part_[4][4 * most_words];  // of the packed mask; `ones` has at most as many bits as the mask
 };
-#endif
+
+/// What a chunk of values of this width has beside its mask.
+template <uint32_t Width> struct layout {
+  // Returns the bytes of the signs of `zeros` values of a kind.
+  TUCK_HD static constexpr uint32_t sign_bytes(uint32_t kind, uint32_t zeros) noexcept {
+    return kind == head::both_zeros ? (zeros + 7) / 8 : 0;
+  }
+  // Returns the kind for zeros, if so many values are 0 or -0, and of them so many -0.
+  TUCK_HD static constexpr uint32_t kind_of_zeros(uint32_t zeros, uint32_t negative) noexcept {
+    if (negative == 0) return head::zeros;
+    if (negative == zeros) return head::negative_zeros;
+    return negative * Width > sign_bytes(head::both_zeros, zeros) ? head::both_zeros : head::zeros;
+  }
+  // Returns whether a mask of so many changes is better than one of so many ones.
+  TUCK_HD static constexpr bool takes_runs(uint32_t changes, uint32_t ones) noexcept {
+    return 16 * changes < 15 * ones;
+  }
+  // Returns the offset of the values, if what is before them ends at `end`.
+  TUCK_HD static constexpr uint32_t values_begin(uint32_t end) noexcept {
+    constexpr uint32_t low = Width - 1;
+    return (end + low) & ~low;
+  }
+};
 
 }  // namespace tuck::inline TUCK_ABI::packed_masks

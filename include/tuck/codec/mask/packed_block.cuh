@@ -13,7 +13,7 @@ namespace tuck::inline TUCK_ABI {
 /// The mask of rle and packed_zvc (C), as block_mask_codec uses it.
 template <class C, int Threads> class packed_mask {
   using T = value_t<C>;
-  using head = detail::packed_head;
+  using head = packed_masks::head;
   using masks = block_masks<T, Threads>;
   using sums = typename masks::sums;
   using tile = typename masks::tile;
