@@ -67,13 +67,10 @@ class golden_tensors {
     const auto positive = [](uint64_t) { return false; };
     const auto nowhere = [](uint32_t) { return false; };
     add_where(chunk_values, nowhere, positive);
-    add_where(
-        chunk_values, [](uint32_t) { return true; }, positive);
-    add_where(
-        chunk_values, [](uint32_t i) { return i / 40 % 2 == 1; }, positive);
+    add_where(chunk_values, [](uint32_t) { return true; }, positive);
+    add_where(chunk_values, [](uint32_t i) { return i / 40 % 2 == 1; }, positive);
     for (const uint32_t period : {2u, 16u, 32u})
-      add_where(
-          chunk_values, [=](uint32_t i) { return (0x1ac5b26du >> i % period & 1) != 0; }, positive);
+      add_where(chunk_values, [=](uint32_t i) { return (0x1ac5b26du >> i % period & 1) != 0; }, positive);
     add_where(chunk_values, nowhere, [](uint64_t r) { return r % 2 == 0; });
     add_where(chunk_values, nowhere, [](uint64_t) { return true; });
     add_where(37, nowhere, positive);
