@@ -102,6 +102,7 @@ class Bits:
         return self.at - start - 1
 
     def finish(self) -> None:
+        require(self.at <= self.end, f"{self.name}: the chunk is cut short")
         require(self.end - self.at < 8 and self.bits >> self.at == 0, f"{self.name}: bits behind the last")
 
 
