@@ -48,7 +48,7 @@ def fields(bits: int, at: int, width: int, count: int) -> list[int]:
 
 
 def flags(mask: int, count: int) -> list[bool]:
-    return [bit == "1" for bit in reversed(f"{mask:0{count}b}")]
+    return [bit == "1" for bit in reversed(f"{mask:0{count}b}")] if count else []
 
 
 def ones(mask: int) -> int:

@@ -118,7 +118,7 @@ def decode_part(data: bytes, head: Head, count: int, dtype: Dtype) -> list[int]:
         masks = flags(little(part.take(32 * ROWS)), STREAMS * ROWS)
         cells = [cell for cell, stored in enumerate(masks) if stored]
     places = [i for cell in cells for i in range(cell * cell_values, (cell + 1) * cell_values) if i < count]
-    rests = huffman.read_rests(part, huffman.Head(dtype.mantissa + 1 - head.zeros, *[0] * 12), len(places))
+    rests = huffman.read_rests(part, dtype.mantissa + 1 - head.zeros, len(places))
     exponents = read_exponents(part, head, cells, cell_values)
     values, exponent_bits = [0] * count, 8 * dtype.width - 1 - dtype.mantissa
     for i, rest in zip(places, rests):

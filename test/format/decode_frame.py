@@ -35,7 +35,7 @@ ZVC, RLE, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, STEPS, ROW
 SPLITTERS = (ZVC, RLE, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
 FORMS = {DELTA: 3, ROWS: 2}  # of all transforms; one without forms needs a change of check_stages
-ZERO_FORMS = 3  # of zvc as the first stage of a chain: no zero is negative, each has a sign, all are negative
+PACKED = 1  # the mode of zvc whose masks compress themselves
 NOT_SPLIT = (0xFFFF, 0x3FFF)  # what the record of a splitter has that was done without, beside the form
 HEADER = struct.Struct("<HBBIIQQQ")  # behind the magic number, before the stages
 
@@ -107,9 +107,8 @@ def chain_steps(stages: list[Stage], records: Sequence[int], count: int, width: 
         record = next(following)
         residuals, form, side = record >> 16, record >> 14 & 3, record & 0x3FFF
         told = i if stage.id in FORMS else i - 1  # the transform whose form this is
-        of_zeros = i == 0 and stage.id == ZVC
-        forms = ZERO_FORMS if of_zeros else FORMS.get(stages[told].id, 1) if told >= 0 else 1
-        require(form < forms and not (of_zeros and form and (residuals, side) == NOT_SPLIT), f"chain: form {form} is unknown")
+        forms = FORMS.get(stages[told].id, 1) if told >= 0 else 1
+        require(form < forms, f"chain: form {form} is unknown")
         if told == i - 1 >= 0 and stages[told].id in FORMS:
             steps[told] = steps[told]._replace(form=form)
         if (residuals, side) == NOT_SPLIT:
@@ -118,7 +117,7 @@ def chain_steps(stages: list[Stage], records: Sequence[int], count: int, width: 
         growth = 1028 if stage.id == QUANTIZE_CODES else 0
         fits = residuals <= count and side <= count * width and residuals * width + side < count * width + growth
         require(fits and told != i, f"chain: {residuals} values and a side of {side} bytes for {count} values")
-        steps.append(Step(stage, count, side, split=True, form=form if of_zeros else 0))
+        steps.append(Step(stage, count, side, split=True))
         count = residuals
     return steps, count
 
@@ -130,26 +129,19 @@ def decode_chain(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> 
     require(records_at >= 0, "chain: the records are cut short")
     require(len(data) < count * width, "chain: not smaller than the values")
     steps, left = chain_steps(before, unpack(data[records_at:], 4), count, width)
-    body, sides = data[:records_at], [step.side for step in reversed(steps) if step.stage.id in SPLITTERS]
-    if last.id == HUFFMAN:
-        row = huffman.decode_row(body, [left * width, *sides], width)
-        values, row = row[: left * width], row[left * width :]
-    else:
-        used = len(body) - sum(sides)
-        require(0 <= used <= left * width and (used or not left), f"chain: {used} bytes for {left} values")
-        values, row = body[:used], body[used:]
-        if used < left * width:
-            values = decode_chunk(values, left, dtype, [last])
+    body, sides = data[:records_at], b""
+    for size in (step.side for step in steps):  # those of the last splitter are first
+        start = len(body) - round_up(size, 4)
+        require(start >= 0, "chain: the side streams are cut short")
+        require(not any(body[start + size :]), "chain: padding that is not zero")
+        sides, body = body[start : start + size] + sides, body[:start]
+    require(len(body) <= left * width and (body or not left), f"chain: {len(body)} bytes for {left} values")
+    values = decode_chunk(body, left, dtype, [last]) if len(body) < left * width else body
     for step in reversed(steps):
         if step.split:
-            side, row = row[: step.side], row[step.side :]
-            zeros = step.count - len(values) // width
-            signs = 4 * ceil_div(zeros, 32) if step.form == 1 else 0
-            joined = side[signs:] + values
-            values, size = split_chunk(joined, step.count, dtype, step.stage)
-            require(size + signs == step.side, f"chain: a side of {size + signs} bytes, recorded with {step.side}")
-            if step.form:
-                values = lossless.sign_zeros(values, side[:signs] if step.form == 1 else None, joined[:size], zeros, width)
+            side, sides = sides[: step.side], sides[step.side :]
+            values, size = split_chunk(side + values, step.count, dtype, step.stage)
+            require(size == step.side, f"chain: a side of {size} bytes, recorded with {step.side}")
         elif step.stage.id == DELTA:
             values = lossless.undo_delta(values, width, step.form)
         elif step.stage.id == ROWS:
@@ -163,9 +155,9 @@ def decode_chain(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> 
 def split_chunk(data: bytes, count: int, dtype: Dtype, stage: Stage) -> tuple[bytes, int]:
     if stage.id == QUANTIZE_CODES:
         return quantize.decode_codes(data, count, quantize.rule_of(dtype, *stage[2:], predictors=1))
-    if stage.id == ZVC:
+    if stage.id == ZVC and stage.mode != PACKED:
         return lossless.zvc(data, count, dtype.width)
-    return lossless.rle(data, count, dtype.width)
+    return lossless.with_packed_mask(data, count, dtype.width, has_runs=stage.id == RLE)
 
 
 def decode_chunk(data: bytes, count: int, dtype: Dtype, stages: list[Stage], base: bytes | None = None) -> bytes:
@@ -203,7 +195,7 @@ def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
             fits = stage.mode == 0 and stage.small > 0 and stage.large == 0
             require(fits, f"codec {stage.id}: it has no such parameters")
         else:
-            modes = 2 if stage.id == BITPACK else 1  # of bitpack the predictor
+            modes = 2 if stage.id in (BITPACK, ZVC) else 1  # of bitpack the predictor, of zvc the mask
             require(stage.mode < modes and stage[3:] == (0, 0), f"codec {stage.id}: it has no such parameters")
     return used
 

@@ -35,7 +35,8 @@ class golden_tensors {
     for (uint32_t i = 0; i < 37; ++i) ends_in_noise ? noise() : sparse(3);
     return std::move(bytes_);
   }
-  // Chunks: zeros of both signs, negative zeros, few negative zeros among zeros; and 37 values as in the first chunk.
+  // Chunks: zeros of both signs, for masks of kind 2 (mask/rle.hpp); negative zeros, for kind 3; few negative zeros
+  // among zeros, for kind 0 if values have two bytes; and 37 values as in the first chunk.
   std::vector<std::byte> zeros(uint32_t chunk_values) {
     const auto add_some = [&](uint32_t count, const auto& zero) {
       for (uint32_t i = 0; i < count; ++i)
@@ -48,6 +49,31 @@ class golden_tensors {
     add_some(chunk_values, [](uint32_t, uint64_t) { return true; });
     add_some(chunk_values, [](uint32_t i, uint64_t) { return i < 10; });
     add_some(37, [](uint32_t, uint64_t r) { return r % 2 == 0; });
+    return std::move(bytes_);
+  }
+  // Chunks for each rule of a packed mask: few values that are not zero, few zeros, runs of both, and textures that
+  // repeat after 2, 16 and 32 values; the first again with zeros of both signs, and with negative zeros; and 37 values
+  // as in the first chunk.
+  std::vector<std::byte> masks(uint32_t chunk_values) {
+    const auto add_where = [&](uint32_t count, const auto& is_there, const auto& zero) {
+      for (uint32_t i = 0; i < count; ++i) {
+        const uint64_t r = random();
+        if (is_there(i) != (r % 37 == 0))
+          noise();
+        else
+          add(zero(r >> 20) ? sign() : 0);
+      }
+    };
+    const auto positive = [](uint64_t) { return false; };
+    const auto nowhere = [](uint32_t) { return false; };
+    add_where(chunk_values, nowhere, positive);
+    add_where(chunk_values, [](uint32_t) { return true; }, positive);
+    add_where(chunk_values, [](uint32_t i) { return i / 40 % 2 == 1; }, positive);
+    for (const uint32_t period : {2u, 16u, 32u})
+      add_where(chunk_values, [=](uint32_t i) { return (0x1ac5b26du >> i % period & 1) != 0; }, positive);
+    add_where(chunk_values, nowhere, [](uint64_t r) { return r % 2 == 0; });
+    add_where(chunk_values, nowhere, [](uint64_t) { return true; });
+    add_where(37, nowhere, positive);
     return std::move(bytes_);
   }
   // One chunk, larger than the pieces that codecs cut chunks into.
@@ -209,6 +235,16 @@ inline const std::vector<golden_case>& golden_cases() {
                      type,
                      {.chunk_values = chunk, .checksums = true},
                      golden_tensors(type, false).zeros(chunk),
+                     {}});
+    }
+    for (const auto& [codec, type] :
+         {std::pair<const char*, dtype>{"rle", dtype::f32}, {"rle", dtype::bf16}, {"zvc+huffman", dtype::f32}}) {
+      const uint32_t chunk = 1024 / size_of(type);
+      all.push_back({std::string(codec) + '.' + tuck::name(type) + ".masks",
+                     {codec, {}},
+                     type,
+                     {.chunk_values = chunk, .checksums = true},
+                     golden_tensors(type, false).masks(chunk),
                      {}});
     }
     for (const auto& [type, zeros] : {std::pair<dtype, uint32_t>{dtype::f32, 13}, {dtype::i16, 3}}) {

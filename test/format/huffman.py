@@ -1,4 +1,4 @@
-"""Chunks of huffman, alone and at the end of a chain: the section huffman of docs/format.md describes them.
+"""Chunks of huffman: the section huffman of docs/format.md describes them.
 
 Encoders choose codes by rules. Here each code that a table can have is decoded, as decoders do.
 """
@@ -8,14 +8,10 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import NamedTuple
 
-import lossless
 from bits import ceil_div, fields, little, pack, require, round_up, unpack, unzigzag
 
-SYMBOLS, ESCAPE, MAX_LENGTH = 64, 63, 10  # of the values
-NIBBLES, NIBBLE_LENGTH = 16, 7  # of flags and marks
-PLAIN = 2
+SYMBOLS, ESCAPE, MAX_LENGTH = 64, 63, 10
 EXPONENTS = {4: 4, 5: 5, 6: 8, 7: 11}  # by mapping
-DIFFERENCES, INVERTED = 0, 1  # rules of marks, and 2: as they are
 
 Table = list[tuple[int, int]]  # symbol and length of the code that the next bits begin with
 
@@ -39,16 +35,11 @@ class Head(NamedTuple):
     """What the first two words say."""
 
     shift: int
-    reserved: int
     mapping: int
-    codes_flags: int
-    codes_marks: int
     entry_bits: int
     bin: int
     escape_length: int
     table_words: int
-    marks: int  # bytes
-    rule: int
     streams: int
     least: int  # bits of the shortest stream, or fewer
 
@@ -93,17 +84,15 @@ def split(word: int, *sizes: int) -> list[int]:
     return [word >> low & 2**size - 1 for low, size in zip(accumulate((0, *sizes)), sizes)]
 
 
-def read_head(chunk: Input, count: int, sides: int, width: int) -> Head:
+def read_head(chunk: Input, width: int) -> Head:
     first, second = unpack(chunk.take(64), 4)
-    *fields_of, table = split(first, 6, 3, 3, 1, 1, 4, 7, 4, 3)
-    marks, rule, streams, least = split(second, 15, 2, 3, 12)
-    head = Head(*fields_of, table + 1, marks, rule, 8 << streams, 4 * least)
+    shift, low, mapping, high, *fields_of, table = split(first, 6, 3, 3, 2, 4, 7, 4, 3)
+    behind, streams, least = split(second, 17, 3, 12)
+    head = Head(shift, mapping, *fields_of, table + 1, 8 << streams, 4 * least)
     bits, step = 8 * width, max(1, width // 2)
-    require(head.mapping != 3, "huffman: mapping 3")
-    require(rule <= 2, "huffman: rule 3 of marks")
+    require(mapping not in (2, 3), f"huffman: mapping {mapping}")
     require(streams <= 4, f"huffman: {head.streams} streams")
-    require(not head.reserved, "huffman: bits 6 to 8 of the head")
-    require(head.mapping != PLAIN or not (head.shift or head.bin), "huffman: plain values with a shift")
+    require(not (low or high or behind), "huffman: bits of the head that have no meaning")
     if head.exponent:
         fits = head.exponent + 2 <= bits and head.top >> head.exponent == 0
         most = float_shift(width, head.exponent)
@@ -112,16 +101,7 @@ def read_head(chunk: Input, count: int, sides: int, width: int) -> Head:
     else:
         fits = head.shift + head.bin < bits and (head.shift + head.bin) % step == 0
         require(fits, f"huffman: integers with a shift of {head.shift} and {head.bin} zeros")
-    require(head.marks <= sides, f"huffman: {head.marks} bytes of marks in side streams of {sides}")
-    coded = head.mapping != PLAIN and count
-    require(coded or not (head.escape_length or table), "huffman: a table of no values")
-    used = coded or head.codes_flags or head.codes_marks
-    require(used or not (head.least or head.entry_bits or streams), "huffman: no streams to be of any bits")
     return head
-
-
-def read_lengths(chunk: Input, symbols: int) -> list[int]:
-    return fields(little(chunk.take(4 * symbols)), 0, 4, symbols)
 
 
 def table_of(lengths: list[int], most: int) -> Table:
@@ -132,8 +112,9 @@ def table_of(lengths: list[int], most: int) -> Table:
     return table
 
 
-def read_table_of_symbols(chunk: Input, head: Head) -> Table:
-    stored = read_lengths(chunk, 8 * head.table_words) + [0] * SYMBOLS
+def read_table(chunk: Input, head: Head) -> Table:
+    symbols = 8 * head.table_words
+    stored = fields(little(chunk.take(4 * symbols)), 0, 4, symbols) + [0] * SYMBOLS
     lengths = [stored[head.length_index(symbol)] for symbol in range(ESCAPE)]
     return table_of([*lengths, head.escape_length], MAX_LENGTH)
 
@@ -158,44 +139,33 @@ class Bits:
         return symbol
 
 
-def items_of_stream(t: int, streams: int, count: int) -> list[int]:
-    """Those of each four that stream t has."""
+def values_of_stream(t: int, streams: int, count: int) -> list[int]:
     return [i for first in range(4 * t, count, 4 * streams) for i in range(first, min(first + 4, count))]
 
 
-def read_symbols(chunk: Input, head: Head, count: int, sizes: list[int], width: int) -> tuple[list[int], list[bytes]]:
-    """The upper bits of all numbers, and the coded ones of the parts flags and marks."""
+def read_upper_bits(chunk: Input, head: Head, count: int, width: int) -> list[int]:
+    """The numbers without their rests."""
     upper_bits = 8 * width - head.zeros(width) - head.shift
-    values = 0 if head.mapping == PLAIN else count
-    table = read_table_of_symbols(chunk, head) if values else []
+    table = read_table(chunk, head)
     has = (symbol < 2**upper_bits or symbol == ESCAPE for symbol, _ in table)
     require(all(has), "huffman: a symbol that no value has")
-    coded = [head.codes_flags, head.codes_marks]
-    tables = [table_of(read_lengths(chunk, NIBBLES), NIBBLE_LENGTH) if one else [] for one in coded]
-    sizes = [size if one else 0 for size, one in zip(sizes, coded)]
-    streams = head.streams if values or any(coded) else 0
-    more = fields(little(chunk.take(streams * head.entry_bits)), 0, head.entry_bits, streams)
+    more = fields(little(chunk.take(head.streams * head.entry_bits)), 0, head.entry_bits, head.streams)
     ends = list(accumulate(head.least + bits for bits in more))
-    used = chunk.take(ends[-1] if ends else 0)
+    used = chunk.take(ends[-1])
     require(not chunk.left, f"huffman: {len(chunk.left)} bytes behind the streams")
-    bits, upper, parts = Bits(used), [0] * values, [bytearray(size) for size in sizes]
+    bits, upper = Bits(used), [0] * count
     for t, end in enumerate(ends):
-        for i in items_of_stream(t, streams, values):
+        for i in values_of_stream(t, head.streams, count):
             symbol = bits.symbol(table, MAX_LENGTH)
             upper[i] = bits.take(upper_bits) if symbol == ESCAPE else symbol
-        for nibbles, part in zip(tables, parts):
-            for i in items_of_stream(t, streams, len(part)):
-                part[i] = bits.symbol(nibbles, NIBBLE_LENGTH)
-                part[i] |= bits.symbol(nibbles, NIBBLE_LENGTH) << 4
         require(bits.at == end, "huffman: a stream of another number of bits")
-    return upper, [bytes(part) for part in parts]
+    return upper
 
 
-def read_rests(chunk: Input, head: Head, count: int) -> list[int]:
-    """The numbers without their upper bits."""
+def read_rests(chunk: Input, size: int, count: int) -> list[int]:
+    """The lowest `size` bits of all numbers."""
     rests, at = [0] * count, 0
-    partial = [bits for bits in (4, 2, 1) if head.shift & bits]
-    for bits in [8] * (head.shift // 8) + partial:
+    for bits in [8] * (size // 8) + [bits for bits in (4, 2, 1) if size & bits]:
         plane = chunk.take(bits * count)
         fields_of = [byte >> low & 2**bits - 1 for byte in plane for low in range(0, 8, bits)]
         rests = [rest | field << at for rest, field in zip(rests, fields_of)]
@@ -203,37 +173,11 @@ def read_rests(chunk: Input, head: Head, count: int) -> list[int]:
     return rests
 
 
-def join_sides(flag_bytes: bytes, marks: bytes, size: int, rule: int) -> bytes:
-    string = little(lossless.spread(little(flag_bytes), marks, size, 1, runs=False))
-    shift = 1
-    while rule == DIFFERENCES and shift < 8 * size:  # each bit becomes the sum of all marks up to it
-        string ^= string << shift
-        shift *= 2
-    return (string % 2 ** (8 * size) ^ (2 ** (8 * size) - 1 if rule == INVERTED else 0)).to_bytes(size, "little")
-
-
-def decode_row(data: bytes, sizes: list[int], width: int) -> bytes:
-    """Restores sections of these sizes, one behind the other: values of `width` bytes, then side streams."""
-    count, padded = sizes[0] // width, [round_up(size, 4) for size in sizes[1:]]
-    chunk = Input(data)
-    head = read_head(chunk, count, sum(padded), width)
-    plain = head.mapping == PLAIN
-    values = chunk.take(8 * sizes[0])[: sizes[0]] if plain else b""
-    rests = [] if plain else read_rests(chunk, head, count)
-    part_sizes, coded = [ceil_div(sum(padded), 8), head.marks], [head.codes_flags, head.codes_marks]
-    stored = [b"" if one else chunk.take(8 * size)[:size] for size, one in zip(part_sizes, coded)]
-    upper, parts = read_symbols(chunk, head, count, part_sizes, width)
-    flag_bytes, marks = (part if one else kept for part, kept, one in zip(parts, stored, coded))
-    if not plain:
-        numbers = (high << head.shift | rest for high, rest in zip(upper, rests))
-        values = pack([head.value(number, width) for number in numbers], width)
-    sides = join_sides(flag_bytes, marks, sum(padded), head.rule)
-    for size, room in zip(sizes[1:], padded):
-        values += sides[:size]
-        sides = sides[room:]
-    return values
-
-
 def decode_chunk(data: bytes, count: int, width: int) -> bytes:
     require(len(data) < count * width, "huffman: a chunk that is no smaller than its values")
-    return decode_row(data, [count * width], width)
+    chunk = Input(data)
+    head = read_head(chunk, width)
+    rests = read_rests(chunk, head.shift, count)
+    upper = read_upper_bits(chunk, head, count, width)
+    numbers = (high << head.shift | rest for high, rest in zip(upper, rests))
+    return pack([head.value(number, width) for number in numbers], width)

@@ -5,20 +5,23 @@ zvc and rle return the values, and the size of the side stream in bytes.
 
 from __future__ import annotations
 
-from itertools import accumulate
-from typing import Sequence
+from itertools import accumulate, repeat
+from typing import Iterable, Sequence
 
 import groups
+import masks
 from bits import WORD, Dtype, ceil_div, flags, little, ones, pack, require, round_up, unpack, unzigzag
 
+RUNS, BOTH_ZEROS, NEGATIVE_ZEROS = 1, 2, 3  # kinds of masks, and 0: of what is not zero
 
-def spread(mask: int, kept: Sequence[int], count: int, width: int, runs: bool) -> bytes:
-    """Puts the kept values where the mask has ones; between them are zeros, or the last value again."""
+
+def spread(mask: int, kept: Sequence[int], count: int, width: int, between: Iterable[int] | None) -> bytes:
+    """Puts the kept values where the mask has ones; the others are `between`, or the last value again."""
     require(mask >> count == 0, "the mask has ones past the end")
     require(ones(mask) == len(kept), f"{len(kept)} values are kept, the mask has {ones(mask)} ones")
-    following, value, values = iter(kept), 0, []
+    following, others, value, values = iter(kept), iter(between or ()), 0, []
     for one in flags(mask, count):
-        value = next(following) if one else value if runs else 0
+        value = next(following) if one else value if between is None else next(others)
         values.append(value)
     return pack(values, width)
 
@@ -26,38 +29,32 @@ def spread(mask: int, kept: Sequence[int], count: int, width: int, runs: bool) -
 def zvc(data: bytes, count: int, width: int) -> tuple[bytes, int]:
     side = 4 * ceil_div(count, WORD)
     require(side <= len(data) < count * width, f"zvc: {len(data)} bytes cannot be a chunk")
-    return spread(little(data[:side]), unpack(data[side:], width), count, width, runs=False), side
+    return spread(little(data[:side]), unpack(data[side:], width), count, width, repeat(0)), side
 
 
-def sign_zeros(values: bytes, signs: bytes | None, masks: bytes, zeros: int, width: int) -> bytes:
-    """Gives the values at the zeros of zvc's masks their signs, a bit each, or all of them the minus sign."""
-    negative = (1 << zeros) - 1 if signs is None else little(signs)
-    require(negative >> zeros == 0, "zvc: signs of more zeros than there are")
-    following, signed = iter(flags(negative, zeros)), list(unpack(values, width))
-    for i, kept in enumerate(flags(little(masks), len(signed))):
-        if not kept:
-            signed[i] = next(following) << 8 * width - 1
-    return pack(signed, width)
-
-
-def rle(data: bytes, count: int, width: int) -> tuple[bytes, int]:
-    kind = little(data[:4])  # and three zeros
-    blocks = ceil_div(count, 64)  # of 8 mask bytes
-    l1 = 4 + 4 * ceil_div(blocks, 32)
-    require(l1 <= len(data) < count * width, f"rle: {len(data)} bytes cannot be a chunk")
-    require(kind < 2, f"rle: kind {kind} is unknown")
-    l2 = little(data[4:l1])
-    require(l2 >> blocks == 0, "rle: L2 has bits past the end")
-    l0 = l1 + ones(l2)
-    l0_end = l0 + sum(ones(byte) for byte in data[l1:l0])
-    side = round_up(l0_end, width)
-    require(side <= len(data) and all(data[l1:l0_end]), "rle: L1 or L0 is damaged")
-    require(not any(data[l0_end:side]), "rle: the padding is not zero")
-    l1_bytes, l0_bytes, mask = iter(data[l1:l0]), iter(data[l0:l0_end]), bytearray()
-    for there in flags(l2, blocks):
-        bits = next(l1_bytes) if there else 0
-        mask += bytes(next(l0_bytes) if bits >> i & 1 else 0 for i in range(8))
-    return spread(little(mask), unpack(data[side:], width), count, width, runs=kind == 1), side
+def with_packed_mask(data: bytes, count: int, width: int, has_runs: bool) -> tuple[bytes, int]:
+    """A chunk of rle, or of packed zvc, which has no runs."""
+    require(4 <= len(data) < count * width, f"rle: {len(data)} bytes cannot be a chunk")
+    head = little(data[:4])
+    kind, rule, is_packed = head & 3, head >> 2 & 7, head >> 5
+    require(is_packed < 2 and rule < (masks.RULES if is_packed else 1), f"rle: head {head:#x}")
+    require(has_runs or kind != RUNS, "packed zvc: a mask of runs")
+    mask_size = 4 * ceil_div(count, WORD)
+    require(is_packed or 4 + mask_size <= len(data), "rle: the mask is cut short")
+    mask = little(data[4 : 4 + mask_size])
+    if is_packed:
+        mask, mask_size = masks.unpack(data[4:], count, rule)
+    zeros, signs_at = count - ones(mask), 4 + mask_size
+    signs_end = signs_at + (ceil_div(zeros, 8) if kind == BOTH_ZEROS else 0)
+    side = round_up(signs_end, width)
+    require(side <= len(data), "rle: the signs are cut short")
+    require(not any(data[signs_end:side]), "rle: the padding is not zero")
+    between: Iterable[int] | None = repeat(1 << 8 * width - 1 if kind == NEGATIVE_ZEROS else 0)
+    if kind == BOTH_ZEROS:
+        signs = little(data[signs_at:signs_end])
+        require(signs >> zeros == 0, "rle: signs of more zeros than there are")
+        between = [sign << 8 * width - 1 for sign in flags(signs, zeros)]
+    return spread(mask, unpack(data[side:], width), count, width, None if kind == RUNS else between), side
 
 
 def bitpack(data: bytes, count: int, width: int) -> bytes:
@@ -105,6 +102,7 @@ class Bits:
         return self.at - start - 1
 
     def finish(self) -> None:
+        require(self.at <= self.end, f"{self.name}: the chunk is cut short")
         require(self.end - self.at < 8 and self.bits >> self.at == 0, f"{self.name}: bits behind the last")
 
 
