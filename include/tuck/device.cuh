@@ -8,8 +8,8 @@
 #include <tuck/codec/codebooks/codebooks_block.cuh>
 #include <tuck/codec/deflate/deflate_block.cuh>
 #include <tuck/codec/huffman/huffman_block.cuh>
-#include <tuck/codec/quantize/quantize_block.cuh>
 #include <tuck/codec/mask/mask_block.cuh>
+#include <tuck/codec/quantize/quantize_block.cuh>
 #include <tuck/codec/steps/steps_block.cuh>
 #include <tuck/codec/transform/differences_block.cuh>
 #include <tuck/codec/transform/rows_block.cuh>

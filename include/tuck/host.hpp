@@ -6,10 +6,10 @@
 #include <tuck/codec/codebooks/codebooks.hpp>
 #include <tuck/codec/deflate/deflate.hpp>
 #include <tuck/codec/inflate/inflate.hpp>
-#include <tuck/codec/quantize/quantize.hpp>
 #include <tuck/codec/mask/rle.hpp>
-#include <tuck/codec/steps/steps.hpp>
 #include <tuck/codec/mask/zvc.hpp>
+#include <tuck/codec/quantize/quantize.hpp>
+#include <tuck/codec/steps/steps.hpp>
 #include <tuck/core/version.hpp>
 #include <tuck/frame/host.hpp>
 #include <tuck/frame/host_delta.hpp>

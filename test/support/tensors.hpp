@@ -63,8 +63,8 @@ std::vector<T> tensor_with_negative_zeros(uint64_t count, double sparsity, doubl
   return values;
 }
 
-// Values of which a mask has few marks by this rule: few are not 0, few are 0; the mask changes seldom, or each row of 2,
-// 16 or 32 values is mostly like the one before.
+// Values of which a mask has few marks by this rule: few are not 0, few are 0; the mask changes seldom, or each row of
+// 2, 16 or 32 values is mostly like the one before.
 template <element T> std::vector<T> tensor_for_rule(uint32_t rule, uint64_t count, uint64_t seed = 1) {
   std::mt19937_64 random(seed);
   const uint64_t distance = rule < 2 ? 1 : rule == 2 ? 1 : rule == 3 ? 2 : rule == 4 ? 16 : 32;

@@ -140,8 +140,8 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
     std::byte* const encoded = storage_of<Index>().chunk(coder);
     device::sync_block();
     const uint32_t side = used == incompressible ? 0 : coder.side_bytes(values.count);
-    const bool splits = used != incompressible &&
-                        split_record::allows(raw, stage<Index>::max_growth, used - side, side, Chain::width);
+    const bool splits =
+        used != incompressible && split_record::allows(raw, stage<Index>::max_growth, used - side, side, Chain::width);
     if (splits) coder.write(codec.template stage<Index>(), values, encoded);
     if (threadIdx.x == 0)
       flow_.step(Index, splits ? split_record::make((used - side) / Chain::width, side) : split_record::none());

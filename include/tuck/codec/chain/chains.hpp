@@ -4,8 +4,8 @@
 #include <tuck/codec/bitpack/bitpack.hpp>
 #include <tuck/codec/chain/chain.hpp>
 #include <tuck/codec/huffman/huffman.hpp>
-#include <tuck/codec/quantize/quantize.hpp>
 #include <tuck/codec/mask/rle.hpp>
+#include <tuck/codec/quantize/quantize.hpp>
 #include <tuck/codec/transform/differences.hpp>
 #include <tuck/codec/transform/rows.hpp>
 
@@ -28,7 +28,8 @@ template <element T> using rows_zvc_huffman = chain<rows<T>, packed_zvc<T>, huff
 /// smaller than the values, and Huffman-codes the non-zero results. Related to
 /// cuSZ (Tian et al., PACT 2020) and COMET (Jin et al., VLDB 2022).
 template <floating_element T>
-using quantize_delta_huffman = chain<quantize_codes<T>, differences<bits_t<T>>, packed_zvc<bits_t<T>>, huffman<bits_t<T>>>;
+using quantize_delta_huffman =
+    chain<quantize_codes<T>, differences<bits_t<T>>, packed_zvc<bits_t<T>>, huffman<bits_t<T>>>;
 
 /// For counters, indices and time stamps. Lossless. Takes differences where they are smaller, keeps the first of each
 /// run of equal results, and packs these into as few bits as they need. Has the structure of nvCOMP's Cascaded.

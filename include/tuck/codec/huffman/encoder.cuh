@@ -46,8 +46,7 @@ template <element T, int Threads> class huffman_encoder {
   }
   // The same for values that are not in the row yet: values.visit(count, f) calls f(index, group) for each group that
   // this thread has.
-  template <class Values>
-  __device__ uint32_t measure(const huffman<T>& codec, uint32_t count, const Values& values) {
+  template <class Values> __device__ uint32_t measure(const huffman<T>& codec, uint32_t count, const Values& values) {
     const mapping how = codec.how;
     shape_ = {width, count};
     clear();

@@ -155,8 +155,7 @@ template <uint32_t Width> class host_chunk {
     at_ = shape_.find();
     if (at_.bits > encoded.size() / 4) return false;
     uint8_t lengths[symbols] = {};
-    const std::byte* const directory =
-        read_lengths(encoded.data() + 4 * at_.tables, 8 * shape_.table_words(), lengths);
+    const std::byte* const directory = read_lengths(encoded.data() + 4 * at_.tables, 8 * shape_.table_words(), lengths);
     for (uint32_t s = 0; s < escape; ++s) {
       length_[s] = lengths[length_index(s, shape_.exponent())];
       if (length_[s] != 0 && !shape_.can_have(s)) return false;

@@ -1,4 +1,4 @@
-// Chunks of rle and packed_zvc on one thread: the bytes of rle.hpp. What the values are does not matter, but their width.
+// Chunks of rle and packed_zvc on one thread: the bytes of rle.hpp. Only the width of the values matters.
 #pragma once
 
 #include <tuck/codec/mask/packed.hpp>
@@ -33,8 +33,8 @@ class host_mask {
       }
       rule_ = static_cast<uint32_t>(std::min_element(found, found + rules) - found);
       sizes_ = {};
-      std::byte* set = part_[0];
-      bit_writer of_some(part_[1]), of_more(part_[2]), of_ones(part_[3]);
+      std::byte* set = set_;
+      bit_writer of_some(some_), of_more(more_), of_ones(ones_);
       uint32_t before = 0;
       for (uint32_t w = 0; w < count_; set += 4) {
         uint32_t of_words = 0;
@@ -63,8 +63,11 @@ class host_mask {
   uint32_t rule() const noexcept { return rule_; }
   /// Writes the packed mask.
   void write(std::byte* to) const noexcept {
-    const uint32_t begin[] = {0, sizes::some_begin(n_), sizes_.more_begin(n_), sizes_.ones_begin(n_), sizes_.end(n_)};
-    for (uint32_t i = 0; i < 4; ++i) std::memcpy(to + begin[i], part_[i], begin[i + 1] - begin[i]);
+    const uint32_t some = sizes::some_begin(n_), more = sizes_.more_begin(n_), ones = sizes_.ones_begin(n_);
+    std::memcpy(to, set_, some);
+    std::memcpy(to + some, some_, more - some);
+    std::memcpy(to + more, more_, ones - more);
+    std::memcpy(to + ones, ones_, sizes_.end(n_) - ones);
   }
 
   /// Restores the words from untrusted bytes. Returns the bytes of the packed mask, or 0 if an encoder does not write
@@ -130,7 +133,8 @@ class host_mask {
  private:
   uint32_t n_, count_, rule_ = 0;
   sizes sizes_;
-  std::byte part_[4][4 * most_words];  // of the packed mask; `ones` has at most as many bits as the mask
+  // The parts of the packed mask; a writer of bits stores eight bytes at a time.
+  std::byte set_[most_words / 8], some_[most_words / 2 + 8], more_[most_words / 2 + 8], ones_[4 * most_words + 8];
 };
 
 /// Encodes and decodes chunks of up to 64 KiB of values of `Width` bytes.

@@ -18,8 +18,9 @@
 //
 // Strings of bits begin with the lowest bit of a byte. Encoders take the rule with the fewest bytes that are not 0, of
 // equal ones the first; of values of one or two bytes they look only at words of even number. They pack a mask if that
-// makes it smaller. Decoders reject what encoders do not write, but do not look whether another rule would have been
-// better.
+// makes it smaller. Decoders reject a packed mask of 4 W bytes or more; bits of `set` and of the marks behind the last
+// one; four bits of `some`, or a byte of the marks, that are 0; `more` for a byte that has no more; and padding that is
+// not 0. They do not look whether another rule, or none, would have been better.
 #pragma once
 
 #include <tuck/core/masks.hpp>

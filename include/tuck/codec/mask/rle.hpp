@@ -19,9 +19,11 @@
 //   T   values[]  the values at the ones of the mask, in order
 //
 // Encoders take kind 0; or for floats 3, if there is -0 and no 0; or 2, if that takes fewer bytes for the signs than it
-// saves of the values. rle, but not packed_zvc, then takes kind 1 if it has fewer than 15/16 of the ones. If a chunk would have n sizeof(T) bytes or more, it is incompressible. Host and device write the same
-// bytes. Decoders reject chunks of other sizes, chunks that are not smaller than their values, kinds that the codec does
-// not write, and unused bits and padding that are not 0.
+// saves of the values. rle, but not packed_zvc, then takes kind 1 if it has fewer than 15/16 of the ones of that kind.
+// Values are floats if the tensor's are; what a delta has is none, nor what differences and quantize pass on. If a chunk
+// would have n sizeof(T) bytes or more, it is incompressible. Host and device write the same bytes. Decoders reject
+// chunks of other sizes, chunks that are not smaller than their values, kinds that the codec does not write, and unused
+// bits and padding that are not 0. They do not look at the type, nor whether another kind would have been better.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -83,8 +85,8 @@ template <class C, element T, codec_id Id, bool Runs> struct packed_mask_codec :
 
 }  // namespace detail
 
-/// Codec for zeros and for runs of equal values. Lossless. As a stage of a chain: the values at the ones of the mask are
-/// the residual values, and all that is before them is the side stream.
+/// Codec for zeros and for runs of equal values. Lossless. As a stage of a chain: the values at the ones of the mask
+/// are the residual values, and all that is before them is the side stream.
 /// concept.hpp documents the members.
 /// @tparam T element type
 template <element T> struct rle : detail::packed_mask_codec<rle<T>, T, codec_id::rle, true> {
