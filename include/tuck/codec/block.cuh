@@ -50,8 +50,8 @@
 //       hold the values. Has TempStorage, of_row(TempStorage&, std::byte* row), registers, chunk, and
 //         uint32_t measure(const C&, count)   like the other. What is not less than the size of the values is
 //                                             `incompressible`, and the row then has the values again
-//         void     write(const C&)            like the other, to chunk(). May change as many bytes of the row as measure
-//                                             returned
+//         void     write(const C&)            like the other, to chunk(). May change as many bytes of the row as
+//                                             measure returned
 //   static constexpr int registers
 //       registers that a thread needs in kernels, if 64 are too few: 80, 96 or 128. The fewer, the more blocks a
 //       multiprocessor holds (block_policy.cuh). Chains have numbers of their own

@@ -41,8 +41,8 @@
 //   last stage (row_encoder)                 TempStorage, measure, chunk, write, registers
 //   quantizer (Quantizer)                    word, code, value, wide_value, from_chain
 //   values of a chunk (Values)               value_of, visit
-//   instructions (Cpu)                       add_differences, find_range, gather_bits, mask_of, merge, pack, popcount, row, shift,
-//       spread, spread_bits, subtract, sum_words, unpack_fields
+//   instructions (Cpu)                       add_differences, find_range, gather_bits, mask_of, merge, pack, popcount,
+//       row, shift, spread, spread_bits, subtract, sum_words, unpack_fields
 //   bits of inflate (Input)                  align, drop, overrun, peek, read_bits, refill, refilled_bits
 //   job of a kernel (Job, ItemJob)           at, base, base_values, capacity, codec, first_value, frame,
 //       frame_capacity, head, header, item, items, metadata, offset, out, out_values, outcomes, output, result,

@@ -16,8 +16,8 @@
 // quantize this is quantize/quantize.hpp). A splitter that would not help is skipped: it has no side stream, and all
 // its values reach the next stage. A transform with several forms has one for each chunk; the record says which.
 //
-// A codec that stands alone cannot be a stage: other programs must be able to read the chunks of deflate. The frame header has the id, version
-// and parameters of each stage, so decoding needs only the type.
+// A codec that stands alone cannot be a stage: other programs must be able to read the chunks of deflate. The frame
+// header has the id, version and parameters of each stage, so decoding needs only the type.
 // Host and device write the same bytes if all stages do.
 //
 // On the CPU the rows of a chunk are in the workspace of the thread that encodes or decodes it.

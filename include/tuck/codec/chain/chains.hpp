@@ -12,8 +12,8 @@
 namespace tuck::inline TUCK_ABI {
 
 /// For sparse activations. Lossless. The mask of the non-zero values compresses itself, and Huffman codes exponents and
-/// signs of these values, but not the mantissas. -0.0 is a zero too: where that pays, a chunk has one bit for the sign of
-/// each zero.
+/// signs of these values, but not the mantissas. -0.0 is a zero too: where that pays, a chunk has one bit for the sign
+/// of each zero.
 template <element T> using zvc_huffman = chain<packed_zvc<T>, huffman<T>>;
 
 /// For sparse activations with repeated values, such as a background. Lossless. Like zvc_huffman, but of each run of

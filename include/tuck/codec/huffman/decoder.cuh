@@ -68,8 +68,8 @@ template <element T, int Threads> class huffman_decoder {
   }
 
  private:
-  // Lists the entries of symbols by their codes, and marks the first slot of each, on one warp. Returns false if the code
-  // is not complete.
+  // Lists the entries of symbols by their codes, and marks the first slot of each, on one warp. Returns false if the
+  // code is not complete.
   __device__ bool read_code() {
     const uint32_t lane = device::lane_id(), index = length_index(2 * lane, shape_.exponent());
     const uint32_t pair = index / 8 < shape_.table_words() ? from_[at_.tables + index / 8] >> index % 8 * 4 : 0;

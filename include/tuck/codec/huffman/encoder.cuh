@@ -10,8 +10,8 @@
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-// Encodes up to tile_bytes of values. `row` is shared memory of row_bytes at a multiple of 16, for their numbers: nobody
-// else may write there until `write` ends.
+// Encodes up to tile_bytes of values. `row` is shared memory of row_bytes at a multiple of 16, for their numbers:
+// nobody else may write there until `write` ends.
 template <element T, int Threads> class huffman_encoder {
   static constexpr uint32_t width = sizeof(T), warps = Threads / device::warp_size;
   using quad = number_quad<width>;
@@ -37,8 +37,8 @@ template <element T, int Threads> class huffman_encoder {
 
   __device__ huffman_encoder(TempStorage& temp, std::byte* row) : temp_(temp), row_(row) {}
 
-  // Encodes `count` values of the row. Returns the size of the chunk in bytes, or `incompressible`; the row then has the
-  // values again.
+  // Encodes `count` values of the row. Returns the size of the chunk in bytes, or `incompressible`; the row then has
+  // the values again.
   __device__ uint32_t measure(const huffman<T>& codec, uint32_t count) {
     const uint32_t used = measure(codec, count, of_row{row_});
     if (used == incompressible) restore();

@@ -19,7 +19,8 @@ template <uint32_t Width> class host_chunk {
  public:
   explicit host_chunk(uint32_t values) noexcept : shape_{width, values} {}
 
-  // Returns the size of the encoded values in bytes, or more than their own. Writes it if it is not larger than `limit`.
+  // Returns the size of the encoded values in bytes, or more than their own. Writes it if it is not larger than
+  // `limit`.
   uint32_t encode(const std::byte* from, mapping how, std::byte* to, uint32_t limit) noexcept;
 
   status decode(const_bytes encoded, std::byte* to) noexcept;

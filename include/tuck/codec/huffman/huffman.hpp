@@ -2,8 +2,8 @@
 // its sign and the highest bit of its mantissa. The other bits, which hardly compress, are stored.
 //
 // Alone it suits weights, activations without zeros, and KV caches (DFloat11, Zhang et al., 2025, codes exponents).
-// Tensors with many zeros want a chain: after rle or packed_zvc it codes the values that they leave. layout.hpp describes
-// the format. The bytes are canonical: host and device write the same.
+// Tensors with many zeros want a chain: after rle or packed_zvc it codes the values that they leave. layout.hpp
+// describes the format. The bytes are canonical: host and device write the same.
 #pragma once
 
 #include <tuck/codec/concept.hpp>

@@ -48,8 +48,8 @@ template <element T, int Threads> struct plain_mask {
 // Format finds and stores the mask. Its TempStorage has block_masks<T, Threads>::TempStorage of_masks:
 //
 //   has_runs, has_signs                          whether a mask may be of changes, or the values at its zeros may be -0
-//   measure(codec, values, mask, ones)           finds the mask and its ones, and returns the offset of the values. Has a
-//                                                barrier
+//   measure(codec, values, mask, ones)           finds the mask and its ones, and returns the offset of the values. Has
+//                                                a barrier
 //   write(mask, values_begin, to)                writes the bytes before the values, but for signs. Ends with a barrier
 //                                                if it may write past the offset of the values
 //   read<Full>(codec, from, size, count, mask)   reads the mask of `count` values from the first of `size` bytes; Full:

@@ -1,8 +1,8 @@
 // Masks that compress themselves (packed.hpp), by one thread block.
 //
-// The mask lies in shared memory. Each thread has some consecutive words of it, makes their marks, and counts what these
-// have; one scan gives the offsets of all parts. The decoder needs a scan for each part whose size the part before it
-// tells.
+// The mask lies in shared memory. Each thread has some consecutive words of it, makes their marks, and counts what
+// these have; one scan gives the offsets of all parts. The decoder needs a scan for each part whose size the part
+// before it tells.
 #pragma once
 
 #include <tuck/codec/mask/block_masks.cuh>

@@ -20,10 +20,11 @@
 //
 // Encoders take kind 0; or for floats 3, if there is -0 and no 0; or 2, if that takes fewer bytes for the signs than it
 // saves of the values. rle, but not packed_zvc, then takes kind 1 if it has fewer than 15/16 of the ones of that kind.
-// Values are floats if the tensor's are; what a delta has is none, nor what differences and quantize pass on. If a chunk
-// would have n sizeof(T) bytes or more, it is incompressible. Host and device write the same bytes. Decoders reject
-// chunks of other sizes, chunks that are not smaller than their values, kinds that the codec does not write, and unused
-// bits and padding that are not 0. They do not look at the type, nor whether another kind would have been better.
+// Values are floats if the tensor's are; what a delta has is none, nor what differences and quantize pass on. If a
+// chunk would have n sizeof(T) bytes or more, it is incompressible. Host and device write the same bytes. Decoders
+// reject chunks of other sizes, chunks that are not smaller than their values, kinds that the codec does not write, and
+// unused bits and padding that are not 0. They do not look at the type, nor whether another kind would have been
+// better.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
