@@ -131,7 +131,7 @@ TYPED_TEST(chain_forms, are_the_scalar_codec_s) {
 
 template <class C> class chain_zeros : public block_against_scalar<C> {};
 using chains_of_zvc = ::testing::Types<zvc_huffman<double>, zvc_huffman<f8e4m3>, zvc_rle_huffman<f16>,
-                                       chain<packed_zvc<float>, mine::masked, mine::halved>>;
+                                       rows_zvc_huffman<float>, chain<packed_zvc<float>, mine::masked, mine::halved>>;
 TYPED_TEST_SUITE(chain_zeros, chains_of_zvc, codec_names);
 
 TYPED_TEST(chain_zeros, are_dropped_as_by_the_scalar_codec) {

@@ -141,7 +141,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
     }
   }
 
-  __device__ status read(const C& codec, uint32_t size, uint32_t count, int slot, output& out) {
+  __device__ __forceinline__ status read(const C& codec, uint32_t size, uint32_t count, int slot, output& out) {
     coder block(temp_.block.codec);
     if constexpr (is_delta && uses_base<C>) block.use_base(out.base_of_chunk());
     return block.read(codec, temp_.block.buffer[slot], size, count, out);

@@ -157,7 +157,8 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
     if (splits && threadIdx.x < (0 - side) % 4) row_[plan::side_begin(flow_, Index) + side + threadIdx.x] = std::byte{};
   }
 
-  template <int Index, class Sink> __device__ status undo_from(const Chain& codec, std::byte* buffer, Sink& sink) {
+  template <int Index, class Sink>
+  __device__ __forceinline__ status undo_from(const Chain& codec, std::byte* buffer, Sink& sink) {
     if constexpr (splitter<stage<Index>>) {
       if (!flow_.records[Index].skipped()) {
         if constexpr (Index == 0) {
@@ -185,7 +186,8 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   }
 
   // `values`: the residual values, which may be overwritten up to 16 bytes before and after them.
-  template <int Index, class Sink> __device__ status join(const Chain& codec, std::byte* values, Sink& sink) {
+  template <int Index, class Sink>
+  __device__ __forceinline__ status join(const Chain& codec, std::byte* values, Sink& sink) {
     block_decoder<stage<Index>, Threads> decoder(storage_of<Index>());
     return decoder.read_parts(codec.template stage<Index>(), row_ + plan::side_begin(flow_, Index), flow_.side(Index),
                               values, flow_.bytes(Index + 1), flow_.values[Index], sink);

@@ -146,12 +146,15 @@ template <codec C, class Format, int Threads> class block_mask_codec {
       return status::bad_payload;
     if (values == nullptr) values = from + begin;
     const typename masks::positions positions = masks_.find_positions(values, ones.before);
+    if constexpr (Format::has_signs)
+      if (kind_is(head::both_zeros) || kind_is(head::negative_zeros)) {
+        expand_signed(from, count, count - ones.all, positions, values, sink);
+        return status::ok;
+      }
     if (runs)
-      expand<Full, true, false>(count, positions, values, sink);
-    else if (kind_is(head::both_zeros) || kind_is(head::negative_zeros))
-      expand<false, false, Format::has_signs>(count, positions, values, sink, from, count - ones.all);
+      expand<Full, true>(count, positions, sink);
     else
-      expand<Full, false, false>(count, positions, values, sink);
+      expand<Full, false>(count, positions, sink);
     return status::ok;
   }
   __device__ bool kind_is([[maybe_unused]] uint32_t kind) const {
@@ -159,23 +162,31 @@ template <codec C, class Format, int Threads> class block_mask_codec {
     return false;
   }
 
-  // Passes all values to the sink. With Signs, the values at the `zeros` zeros have signs in `from`.
-  template <bool Full, bool Runs, bool Signs, class Sink>
-  __device__ __forceinline__ void expand(uint32_t count, const typename masks::positions& positions,
-                                         const std::byte* values, Sink& sink,
-                                         [[maybe_unused]] const std::byte* from = nullptr,
-                                         [[maybe_unused]] uint32_t zeros = 0) const {
+  // Passes all values to the sink.
+  template <bool Full, bool Runs, class Sink>
+  __device__ __forceinline__ void expand(uint32_t count, const typename masks::positions& positions, Sink& sink) const {
     detail::emit_rows<tile, Full>(count, sink, [&]<int R>() {
-      auto x = masks_.template get<Runs, R>(temp_.of_masks, positions);
-      if constexpr (Signs) {
-        const uint32_t zero = masks::template zeros_before<R>(values, positions);
-        uint32_t signs = ~0u;
-        if (kind_is(head::both_zeros))
-          signs = device::shared_window(reinterpret_cast<const uint32_t*>(from),
-                                        8 * format_.signs_begin() + (zero < zeros ? zero : zeros));
-        x = masks_.template with_signs<R>(x, signs);
-      }
-      return !Full && (Runs || Signs) ? tile::clip(x, count - tile::first_value(R * tile::row_words)) : x;
+      const auto x = masks_.template get<Runs, R>(temp_.of_masks, positions);
+      return !Full && Runs ? tile::clip(x, count - tile::first_value(R * tile::row_words)) : x;
+    });
+  }
+  // The same with signs of the values at zeros. All are read before a sink may overwrite the side stream.
+  template <class Sink>
+  __device__ __forceinline__ void expand_signed(const std::byte* from, uint32_t count, uint32_t zeros,
+                                                const typename masks::positions& positions, const std::byte* values,
+                                                Sink& sink) const {
+    uint32_t signs[tile::rows];
+    detail::unrolled<tile::rows>([&]<int R>() {
+      const uint32_t zero = masks::template zeros_before<R>(values, positions);
+      signs[R] = ~0u;
+      if (format_.kind() == head::both_zeros)
+        signs[R] = device::shared_window(reinterpret_cast<const uint32_t*>(from),
+                                         8 * format_.signs_begin() + (zero < zeros ? zero : zeros));
+    });
+    device::sync_block();
+    detail::emit_rows<tile, false>(count, sink, [&]<int R>() {
+      const auto x = masks_.template get<false, R>(temp_.of_masks, positions);
+      return tile::clip(masks_.template with_signs<R>(x, signs[R]), count - tile::first_value(R * tile::row_words));
     });
   }
   // Writes the sign of each value at a zero, as bits of words that are 0.
