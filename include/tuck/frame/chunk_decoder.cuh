@@ -146,7 +146,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
     if constexpr (is_delta && uses_base<C>) block.use_base(out.base_of_chunk());
     return block.read(codec, temp_.block.buffer[slot], size, count, out);
   }
-  __device__ status restore(const C& codec, const chunk_view& chunk, int slot, output& out) {
+  __device__ __forceinline__ status restore(const C& codec, const chunk_view& chunk, int slot, output& out) {
     switch (chunk.kind) {
       case chunk_kind::encoded:
         return read(codec, static_cast<uint32_t>(chunk.payload.size()), chunk.values, slot, out);

@@ -324,6 +324,7 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
     if (size < sides || size - sides > raw) return status::bad_payload;
     const uint32_t used = size - sides;
     copy_in_shared<Threads>(temp_.row + plan::sides_begin(temp_.flow), from, used, sides);
+    if (threadIdx.x < 16) temp_.row[plan::bytes - 16 + threadIdx.x] = std::byte{};  // behind them, which may be read
     if (used == raw) {
       copy_in_shared<Threads>(temp_.row, from, 0, used);
     } else {

@@ -101,6 +101,8 @@ template <codec C, class Format, int Threads> class block_mask_codec {
 
   template <class Sink>
   __device__ __forceinline__ status read(const C& codec, std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
+    if constexpr (Format::has_signs || sizeof(T) == 1)  // windows of bits, or of values, end behind the chunk
+      if (threadIdx.x < 8) from[size + threadIdx.x] = std::byte{};
     return read(codec, from, any_side, size, nullptr, count, sink);
   }
 
@@ -136,7 +138,7 @@ template <codec C, class Format, int Threads> class block_mask_codec {
     masks::template prepare<false>(temp_.of_masks);
     const bool runs = kind_is(head::runs);
     if constexpr (sizeof(T) == 1)  // behind the last value
-      if (threadIdx.x < 8) (values == nullptr ? from + size : values + (size - side))[threadIdx.x] = std::byte{};
+      if (values != nullptr && threadIdx.x < 8) values[size - side + threadIdx.x] = std::byte{};
     if (runs && threadIdx.x < sizeof(T))  // before the first, in place of bytes that have been read
       (values == nullptr ? from + format_.values_begin(from, side_size, 0)
                          : values)[static_cast<int>(threadIdx.x) - static_cast<int>(sizeof(T))] = {};

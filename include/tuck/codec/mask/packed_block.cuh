@@ -279,8 +279,8 @@ template <class C, int Threads> class packed_mask {
       x[r].some = mark_bytes::split(some);
       mine += popcount(some);
     });
-    if (threadIdx.x == 0) sound &= zeros_up_to_byte(words, 8 * (4 + sizes::some_begin(count_)) + 4 * all.words);
     bit = scan::exclusive_sum(temp_.scans[0], mine, all.bytes);
+    if (threadIdx.x == 0) sound &= zeros_up_to_byte(words, 8 * (4 + sizes::some_begin(count_)) + 4 * all.words);
     const uint32_t ones_begin = all.ones_begin(count_);
     if (ones_begin > end) return false;
     uint32_t ones_bit = 8 * (4 + ones_begin) + 3 * bit;
