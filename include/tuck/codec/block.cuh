@@ -63,8 +63,8 @@
 //       then at a multiple of their size or of 4
 //   status   read_parts(const C&, std::byte* side, side_bytes, std::byte* values, bytes, count, Sink&)
 //       like read, of a side stream at a multiple of 4 and `bytes` bytes of residual values at a multiple of 16. May
-//       overwrite 16 bytes before and after the values, and read 8 bytes after the side stream. side_fits (concept.hpp) has accepted the sizes; others than
-//       encoding writes are bad_payload
+//       overwrite 16 bytes before and after the values, and read 8 bytes after the side stream. side_fits
+//       (concept.hpp) has accepted the sizes; others than encoding writes are bad_payload
 //
 // The whole block of exactly Threads threads calls each member. Threads is a power of two; a codec may restrict it. The
 // caller puts a sync_block() between two calls, also between measure and write. Kernels call C::from_stages, which must
