@@ -82,7 +82,7 @@ template <class C, int Threads> class packed_mask {
       device::sync_block();
     } else {
       uint32_t set = 0;
-      device::shared_bit_writer some(to, 8 * (4 + all_.some_begin(count_)) + 4 * before_.words);
+      device::shared_bit_writer some(to, 8 * (4 + packed_masks::sizes::some_begin(count_)) + 4 * before_.words);
       device::shared_bit_writer more(to, 8 * (4 + all_.more_begin(count_)) + before_.bytes);
       device::shared_bit_writer ones(to, 8 * (4 + all_.ones_begin(count_)) + 3 * before_.bytes + 5 * before_.more);
       each_word([&](uint32_t w, uint32_t) {
