@@ -1,0 +1,907 @@
+"""Weight streams: a trainer publishes each version of its weights in a folder, others bring a local checkpoint up to it.
+
+    publisher = tuck.streams.Publisher("weights", "base")             # trainer: "base" is a checkpoint folder
+    publisher.publish(1, model.state_dict())                          # writes weights/weight_v000001
+
+    tuck.streams.Receiver("weights", "local").pull()                  # "local" began as a copy of "base"
+
+A version is a folder of safetensors files: of all tensors, or of the changed ones as deltas, each a U8 tensor of bytes.
+The form is the one that slime, miles and SGLang publish, and with compression_format "zstd" they read it. With "tuck" a
+delta is a frame of encode_delta.
+
+What a receiver guarantees. Beside the folder LOCAL is the folder .LOCAL.tuck with `lock` and `next`.
+  1. No file of LOCAL is ever written to. A pull writes to `next` alone, of which no file is also a file of LOCAL, except
+     by hard links, which are not written to.
+  2. `next` becomes LOCAL when all its values are verified and on the disk. The marker in it says the version. The two
+     folders exchange their names in one step of the file system, so LOCAL is at each moment one version or the other.
+  3. Nothing in `next` is trusted. A pull computes each tensor of it anew from LOCAL and the source, or compares it with
+     that in LOCAL. So a pull may be killed anywhere, and the next one starts anew.
+After a pull `next` is the version before; its files, unless linked from elsewhere, are written over by the next pull,
+which is faster than new ones. On the disk are therefore two checkpoints.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import re
+import shutil
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple, Union
+
+from . import _ML_DTYPES, _tuck, encode_delta, foreign
+from .errors import DamagedFrameError, DtypeError, SizeError, StreamError, TuckError
+from .types import AS_INTEGERS, NUMPY, OWN, TORCH, check_dense, is_torch, np
+
+__all__ = ["Publisher", "Receiver", "versions"]
+
+INDEX = "model.safetensors.index.json"
+MARKER = ".tuck-version.json"  # in a local checkpoint
+_SUFFIX = ".safetensors"
+_CHECKSUMS = "tuck-checksums-"  # begins the names of files in full versions, which have no place for checksums
+_MOST_JSON = 100_000_000  # bytes, as for headers of safetensors
+_PIECE = 1 << 20
+
+Progress = Callable[[int, int], None]  # called with the bytes of tensors that are done, and of all
+Hook = Callable[[Path, int], None]  # called with the folder of a version, and its number
+
+
+def _folder_name(version: int, base: Optional[int] = None) -> str:
+    return f"weight_v{version:06}" + ("" if base is None else f"_from_{base:06}")
+
+
+def versions(folder: Union[str, os.PathLike]) -> List[int]:
+    """Returns the versions that are complete in a folder, in order. Reads names only, no times."""
+    found = []
+    for name in os.listdir(folder):
+        match = re.fullmatch(r"weight_v([0-9]{6,18})", name)
+        if match and name == _folder_name(int(match[1])):
+            if any(os.path.exists(os.path.join(folder, name, file)) for file in (INDEX, "model.safetensors")):
+                found.append(int(match[1]))
+    return sorted(found)
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 80 else name[:80] + "...")
+
+
+@contextmanager
+def _about(text: str) -> Iterator[None]:
+    """Lets errors begin with what they are about, such as "version 42: tensor 'a'"."""
+    try:
+        yield
+    except (TuckError, OSError) as error:
+        if str(error).startswith(text.partition(":")[0]):
+            raise
+        raise (type(error) if isinstance(error, TuckError) else StreamError)(f"{text}: {error}") from error
+
+
+class _Tensor(NamedTuple):
+    file: str
+    dtype: str  # in the file: "BF16"
+    type: str  # of tuck: "bf16"; "u8" for others than tuck has
+    shape: Tuple[int, ...]
+    begin: int  # offsets in the file
+    end: int
+
+    @property
+    def bytes(self) -> int:
+        return self.end - self.begin
+
+
+def _read_json(path: Path) -> Any:
+    with open(path, "rb") as file:
+        text = file.read(_MOST_JSON + 1)
+    if len(text) > _MOST_JSON:
+        raise StreamError(f"{path.name} has more than {_MOST_JSON} bytes")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise StreamError(f"{path.name} is not JSON: {error}") from error
+
+
+def _strings(value: Any, what: str) -> Dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise StreamError(f"{what} is not an object of strings")
+    return value
+
+
+class _Folder:
+    """A folder of safetensors files: a checkpoint, or a published version. Reads the headers only. It is not trusted.
+    Raises StreamError, which begins with `about`."""
+
+    def __init__(self, path: Path, about: str) -> None:
+        self.path, self.about = path, about
+        self.tensors: Dict[str, _Tensor] = {}
+        self.first: Dict[str, int] = {}  # by file: the offset of the data
+        self.texts: Dict[str, Dict[str, str]] = {}  # by file: its metadata
+        self.metadata: Dict[str, Any] = {}
+        with _about(about):
+            present = {name for name in os.listdir(path) if name.endswith(_SUFFIX)}
+            index = _read_json(path / INDEX) if os.path.lexists(path / INDEX) else None
+            files: Dict[str, List[str]] = {}
+            if index is None:
+                files = {name: [] for name in sorted(present)}
+            else:
+                if not isinstance(index, dict):
+                    raise StreamError(f"{INDEX} is not a JSON object")
+                metadata = index.get("metadata") or {}
+                if not isinstance(metadata, dict):
+                    raise StreamError(f"the metadata of {INDEX} is not a JSON object")
+                self.metadata = metadata
+                for name, file in _strings(index.get("weight_map"), f"'weight_map' of {INDEX}").items():
+                    if file not in present:  # so it has no '/'
+                        raise StreamError(f"tensor {_shown(name)}: its file {_shown(file)} is missing")
+                    files.setdefault(file, []).append(name)
+            for file, names in files.items():
+                self._read(file)
+                for name in names:
+                    if name not in self.tensors or self.tensors[name].file != file:
+                        raise StreamError(f"tensor {_shown(name)}: it is not in its file {_shown(file)}")
+                if index is not None and len(names) != sum(t.file == file for t in self.tensors.values()):
+                    raise StreamError(f"{_shown(file)} has tensors that are not in {INDEX}")
+
+    def _read(self, file: str) -> None:
+        self.first[file], tensors, self.texts[file] = _tuck.read_safetensors_header(os.fsencode(self.path / file))
+        for name, dtype, type, shape, begin, end in tensors:
+            if name in self.tensors:
+                raise StreamError(f"tensor {_shown(name)}: it is in {_shown(self.tensors[name].file)} and "
+                                  f"in {_shown(file)}")
+            self.tensors[name] = _Tensor(file, dtype, type, tuple(shape), self.first[file] + begin,
+                                         self.first[file] + end)
+
+    def others(self) -> List[str]:
+        """Paths in the folder of all files but the tensors', the index and the marker."""
+        found = []
+        for folder, folders, files in os.walk(self.path):
+            for name in files + [f for f in folders if os.path.islink(os.path.join(folder, f))]:
+                path = os.path.relpath(os.path.join(folder, name), self.path)
+                if path not in self.first and path not in (MARKER, INDEX) and not path.startswith(_CHECKSUMS):
+                    found.append(path)
+        return found
+
+    def read(self, tensor: _Tensor, room=None):
+        """Returns the bytes of a tensor, in an array of its own or in `room`."""
+        room = np.empty(tensor.bytes, np.uint8) if room is None else room
+        _read_range(self.path / tensor.file, tensor.begin, room)
+        return room
+
+
+def _read_range(path: Path, begin: int, room) -> None:
+    """Fills a uint8 array from a regular file. Untrusted files are read, not mapped: a mapped one may shrink, and then
+    the process ends."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise StreamError(f"{_shown(path.name)} is not a regular file")
+        done = 0
+        while done < len(room):
+            got = os.preadv(descriptor, [memoryview(room)[done:done + (1 << 30)]], begin + done)
+            if got == 0:
+                raise StreamError(f"{_shown(path.name)} is truncated")
+            done += got
+    finally:
+        os.close(descriptor)
+
+
+class _Mapped:
+    """The values of a local checkpoint in memory maps, which are not written to."""
+
+    def __init__(self, folder: _Folder) -> None:
+        self.folder = folder
+        self._maps = {file: _map(folder.path / file) for file in folder.first}
+
+    def bytes(self, tensor: _Tensor):
+        return self._maps[tensor.file][tensor.begin:tensor.end]
+
+
+def _map(path: Path, size: Optional[int] = None):
+    """A uint8 array of a file, which can be written to if `size` is given."""
+    with open(path, "rb" if size is None else "r+b") as file:
+        access = mmap.ACCESS_READ if size is None else mmap.ACCESS_WRITE
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=access), np.uint8)
+
+
+def _sync(path: Union[str, Path]) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: Path, pieces) -> None:
+    """Writes a file that appears when it is complete and on the disk."""
+    temporary = path.with_name("." + path.name + ".tmp")
+    with open(temporary, "wb") as file:
+        for piece in pieces:
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(temporary, path)
+
+
+def _marked_version(path: Path) -> int:
+    """The version of a local checkpoint: 0 without a marker."""
+    try:
+        marker = _read_json(path / MARKER)
+    except FileNotFoundError:
+        return 0
+    version = marker.get("version") if isinstance(marker, dict) else None
+    if not isinstance(version, int) or not 0 <= version < 10**18:
+        raise StreamError(f"{path / MARKER} does not say a version")
+    return version
+
+
+class _Workers:
+    """Calls for many tensors, in threads. Large ones come first."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads or len(os.sched_getaffinity(0))
+
+    def run(self, call: Callable, jobs: List[Tuple[int, Tuple]], progress: Optional[Progress]) -> list:
+        """Returns call(threads, *job) for each job, in order. A job is a number of bytes and arguments. After an error
+        no more jobs begin; then the error is raised."""
+        total, done = sum(size for size, _ in jobs), 0
+        order = sorted(range(len(jobs)), key=lambda i: -jobs[i][0])
+        of_each = 1 if len(jobs) > 2 * self.threads else self.threads
+        results: List[Any] = [None] * len(jobs)
+        with ThreadPoolExecutor(min(self.threads, max(1, len(jobs)))) as pool:
+            futures = [(i, pool.submit(call, of_each, *jobs[i][1])) for i in order]
+            try:
+                for i, future in futures:
+                    results[i] = future.result()
+                    done += jobs[i][0]
+                    if progress:
+                        progress(done, total)
+            except BaseException:
+                for _, future in futures:
+                    future.cancel()
+                raise
+        return results
+
+
+# Deltas of one tensor.
+
+class _Form(NamedTuple):
+    """How a version stores its deltas."""
+
+    compression: str  # compression_format: "tuck", "zstd"
+    encoding: str  # delta_encoding: "xor", "overwrite"
+    checksum: str  # checksum_format
+
+    def check(self) -> None:
+        if self.compression not in ("tuck", "zstd"):
+            raise StreamError(f"unknown compression_format {self.compression!r}; there are tuck, zstd")
+        if self.encoding not in ("xor", "overwrite"):
+            raise StreamError(f"unknown delta_encoding {self.encoding!r}; there are xor, overwrite")
+        if (self.compression, self.encoding) == ("tuck", "overwrite"):
+            raise StreamError("delta_encoding overwrite is for compression_format zstd")
+        foreign.checksum(self.checksum)
+        if self.compression == "zstd":
+            foreign.zstd()
+
+
+def _values(data, type: str):
+    """The values of bytes: an aligned array and the type that its integers stand for, as the extension takes them."""
+    values = data.view(NUMPY[type]) if data.ctypes.data % np.dtype(NUMPY[type]).itemsize == 0 else (
+        data.copy().view(NUMPY[type]))
+    return values, type if type in AS_INTEGERS else ""
+
+
+def _encode(new, base, type: str, form: _Form, level: int, threads: int):
+    """Returns the delta of a tensor from uint8 arrays of the same size."""
+    if form.compression == "tuck":
+        values, own = _values(new, type)
+        return encode_delta(values, _values(base, type)[0], dtype=own or None, threads=threads)
+    if form.encoding == "xor":
+        payload = np.bitwise_xor(new, base)
+    else:
+        if len(new) >= 1 << 32:
+            raise StreamError("delta_encoding overwrite is for tensors of less than 4 GiB")
+        places = np.flatnonzero(new != base).astype("<u4")
+        payload = np.concatenate([np.array([len(places)], "<u4").view(np.uint8), places.view(np.uint8), new[places]])
+    return np.frombuffer(foreign.zstd().compress(payload, level), np.uint8)
+
+
+def _apply(delta, base, out, type: str, form: _Form, threads: int) -> None:
+    """Applies a delta to uint8 arrays of the same size; `out` may be `base`. After an error `out` is unspecified."""
+    if form.compression == "tuck":
+        before, own = _values(base, type)
+        to = _values(out, type)[0]
+        _tuck.apply_delta(delta, before, own, to, own, threads, _tuck.chunk_by_chunk)
+        if not np.shares_memory(to, out):
+            out[:] = to.view(np.uint8)
+        return
+    room = np.empty(len(out) if form.encoding == "xor" else 4 + 5 * len(out), np.uint8)
+    try:
+        size = foreign.zstd().fill(delta, room)
+    except Exception as error:  # each package has its own
+        raise DamagedFrameError(f"its zstd data are damaged: {error}") from error
+    if form.encoding == "xor":
+        if size != len(out):
+            raise DamagedFrameError(f"its delta has {size} bytes, the tensor {len(out)}")
+        np.bitwise_xor(base, room, out=out)
+        return
+    count = int(room[:4].view("<u4")[0]) if size >= 4 else 0
+    if size != 4 + 5 * count:
+        raise DamagedFrameError(f"its delta has {size} bytes, its count of {count} needs {4 + 5 * count}")
+    places = room[4:4 + 4 * count].view("<u4")
+    if count and int(places.max()) >= len(out):
+        raise DamagedFrameError(f"its delta writes byte {int(places.max())} of {len(out)}")
+    if base is not out:
+        out[:] = base
+    out[places] = room[4 + 4 * count:size]
+
+
+def _equal(a, b) -> bool:
+    """Whether two uint8 arrays of the same size are equal. Ends at the first piece that is not."""
+    return all(np.array_equal(a[i:i + _PIECE], b[i:i + _PIECE]) for i in range(0, len(a), _PIECE))
+
+
+# Published versions.
+
+class _Version(_Folder):
+    """A version in the source."""
+
+    def __init__(self, path: Path, version: int, base: Optional[int] = None) -> None:
+        about = f"version {version}"
+        if not os.path.isdir(path):
+            raise StreamError(f"{about}: {path} is missing")
+        super().__init__(path, about)
+        self.version = version
+        self.base: Optional[int] = None
+        if "base_version" not in self.metadata:  # a full version
+            if not self.first:
+                raise StreamError(f"{about}: {path} has no {INDEX} and no {_SUFFIX} file")
+            self.checksums, self.form = self._checksums_of_files(), None
+            return
+        with _about(about):
+            texts = _strings(self.metadata, f"the metadata of {INDEX}")
+            numbers = {}
+            for key in ("version", "base_version"):
+                if not re.fullmatch("[0-9]{1,18}", texts.get(key, "")):
+                    raise StreamError(f"the metadata of {INDEX} has no number as '{key}'")
+                numbers[key] = int(texts[key])
+            self.base = numbers["base_version"]
+            if numbers["version"] != version or (base is not None and self.base != base):
+                raise StreamError(f"{INDEX} is of version {numbers['version']} from {self.base}")
+            if self.base >= version:
+                raise StreamError(f"its base is version {self.base}, which is not before it")
+            self.form = _Form(texts.get("compression_format", ""), texts.get("delta_encoding", ""),
+                              texts.get("checksum_format", ""))
+            self.form.check()
+            for name, tensor in self.tensors.items():
+                if tensor.dtype != "U8" or name not in self.texts[tensor.file]:
+                    raise StreamError(f"tensor {_shown(name)}: it is not a U8 tensor with a checksum in the metadata of "
+                                      f"{_shown(tensor.file)}")
+
+    def _checksums_of_files(self) -> Dict[str, Tuple[str, str]]:
+        """By tensor: format and checksum, if the version was published by tuck."""
+        found: Dict[str, Tuple[str, str]] = {}
+        with _about(self.about):
+            for name in os.listdir(self.path):
+                if name.startswith(_CHECKSUMS):
+                    content = _read_json(self.path / name)
+                    content = content if isinstance(content, dict) else {}
+                    for tensor, text in _strings(content.get("checksums"), f"'checksums' of {_shown(name)}").items():
+                        found[tensor] = str(content.get("checksum_format")), text
+        return found
+
+    def about_tensor(self, name: str) -> str:
+        return f"{self.about}: tensor {_shown(name)}"
+
+    def check(self, name: str, values) -> None:
+        """Compares the checksum of new values. Raises DamagedFrameError."""
+        if self.form is None:
+            if name not in self.checksums:
+                return
+            format, wanted = self.checksums[name]
+        else:
+            format, wanted = self.form.checksum, self.texts[self.tensors[name].file][name]
+        seen = foreign.checksum(format)(values)
+        if seen != wanted.lower():
+            raise DamagedFrameError(f"its {format} is {seen}, not {_shown(wanted)}: the version is damaged" +
+                                    ("" if self.base is None else ", or the checkpoint is not its base"))
+
+    def apply(self, name: str, base, out, type: str, threads: int) -> None:
+        """Applies the delta of a tensor and verifies the result. After an error `out` is unspecified."""
+        with _about(self.about_tensor(name)):
+            _apply(self.read(self.tensors[name]), base, out, type, self.form, threads)
+            self.check(name, out)
+
+
+class _Writer:
+    """Writes a version. Its folder appears when it is complete and on the disk."""
+
+    def __init__(self, folder: Path, version: int, base: Optional[int], form: _Form, place: Path) -> None:
+        self.version, self.base, self.form, self.place = version, base, form, place
+        self.temporary = folder / f".{place.name}.tmp"
+        os.makedirs(self.temporary, exist_ok=True)
+
+    @staticmethod
+    def file(rank: int, count: int) -> str:
+        return f"model-{rank:05}-of-{count:05}{_SUFFIX}"
+
+    def write(self, rank: int, count: int, tensors: Dict[str, Tuple[str, Tuple[int, ...], Any]],
+              metadata: Dict[str, str]) -> None:
+        """Writes the file of a writer: tensors by name as type in the file, shape, and uint8 array."""
+        order = sorted(tensors, key=lambda name: -_value_bits(tensors[name][0]))  # so that values are aligned
+        end, described = 0, []
+        for name in order:
+            dtype, shape, data = tensors[name]
+            described.append((name, dtype, "", list(shape), end, end + len(data)))
+            end += len(data)
+        header = _tuck.make_safetensors_header(described, metadata)
+        _write(self.temporary / self.file(rank, count), [header, *(memoryview(tensors[name][2]) for name in order)])
+
+    def complete(self, count: int, metadata: Dict[str, str]) -> None:
+        """Writes the index of the files of all writers, and renames the folder."""
+        wanted = {self.file(rank, count) for rank in range(count)}
+        for name in os.listdir(self.temporary):  # of an attempt before
+            if name.endswith(_SUFFIX) and name not in wanted or name == INDEX:
+                os.unlink(self.temporary / name)
+        for rank in range(count):
+            if not os.path.exists(self.temporary / self.file(rank, count)):
+                raise StreamError(f"version {self.version}: writer {rank} of {count} has not published it")
+        files = _Folder(self.temporary, f"version {self.version}")
+        index = {"metadata": metadata, "weight_map": {name: t.file for name, t in files.tensors.items()}}
+        _write(self.temporary / INDEX, [json.dumps(index, indent=2).encode()])
+        _sync(self.temporary)
+        os.rename(self.temporary, self.place)  # fails if the version is there
+        _sync(self.place.parent)
+
+    def delta_metadata(self) -> Dict[str, str]:
+        return {"version": f"{self.version:06}", "base_version": f"{self.base:06}",
+                "delta_encoding": self.form.encoding, "compression_format": self.form.compression,
+                "checksum_format": self.form.checksum}
+
+
+_OF_TORCH = {own: name for name, own in TORCH.items()}
+_OF_NUMPY = {**{own: name for name, own in OWN.items()}, **_ML_DTYPES}
+
+
+def _value_bits(dtype: str) -> int:
+    digits = re.search("[0-9]+", dtype)
+    return int(digits[0]) if digits else 8
+
+
+def _bytes_of(x, tensor: _Tensor, name: str):
+    """The bytes of an array or a torch tensor, which must be of the type and size of the base. A tensor on a GPU is
+    copied. Returns a uint8 array, and whether it is a copy."""
+    role, is_copy = f"tensor {_shown(name)}", False
+    if is_torch(x):
+        import torch
+
+        check_dense(x, role)
+        is_copy = x.device.type != "cpu"
+        own = _OF_TORCH.get(str(x.dtype).partition(".")[2], "")
+        data = x.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    else:
+        x = np.asarray(x)
+        own = _OF_NUMPY.get(x.dtype.name, "")
+        if not x.dtype.isnative or x.dtype.hasobject:
+            raise DtypeError(f"{role} has dtype {x.dtype}")
+        data = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+    if own != tensor.type and OWN.get(own) != AS_INTEGERS.get(tensor.type, ""):
+        if tensor.type != "u8" or tensor.dtype == "U8" or (tensor.dtype == "BOOL" and own != "bool"):
+            raise DtypeError(f"{role} has dtype {x.dtype}, the base checkpoint {tensor.dtype}")
+    if len(data) != tensor.bytes:
+        raise SizeError(f"{role} has {len(data)} bytes, the base checkpoint {tensor.bytes}")
+    return data, is_copy
+
+
+class Publisher:
+    """Publishes versions of weights in a folder. Not for several threads at a time."""
+
+    def __init__(self, folder: Union[str, os.PathLike], base_checkpoint: Union[str, os.PathLike], *,
+                 version: Optional[int] = None, compression_format: str = "tuck", delta_encoding: str = "xor",
+                 checksum_format: str = "adler32", level: int = 1, writer: Tuple[int, int] = (0, 1), threads: int = 0,
+                 after_write: Optional[Hook] = None) -> None:
+        """folder             of the versions; made if it is missing
+        base_checkpoint    folder of safetensors files with all tensors. Its files must not change
+        version            of base_checkpoint; None: as a Receiver marked it, else 0
+        compression_format "tuck", or "zstd", which other receivers read too
+        delta_encoding     "xor"; with zstd also "overwrite": positions and values of changed bytes
+        checksum_format    of the new bytes of each tensor: "adler32"; "xxh3-128" and "blake3" need these packages
+        level              of zstd
+        writer             number of this writer, from 0, and how many there are; see complete
+        threads            most threads; 0: one per core
+        after_write        called with the folder of each complete version and its number, to upload it. Of several
+                           writers, only number 0 calls it
+
+        Keeps in memory the last published values of tensors that have changed. Raises OSError, or a subclass of
+        TuckError."""
+        self.folder = Path(folder)
+        os.makedirs(self.folder, exist_ok=True)
+        self._checkpoint = _Folder(Path(base_checkpoint), "the base checkpoint")
+        if not self._checkpoint.tensors:
+            raise StreamError(f"the base checkpoint: {base_checkpoint} has no tensors")
+        self.version = _marked_version(Path(base_checkpoint)) if version is None else version
+        self._form = _Form(compression_format, delta_encoding, checksum_format)
+        self._form.check()
+        self._level, self._workers, self._after_write = level, _Workers(threads), after_write
+        self._rank, self._count = writer
+        if not 0 <= self._rank < self._count:
+            raise ValueError(f"writer: pass a number from 0 and how many there are, not {writer!r}")
+        mapped = _Mapped(self._checkpoint)
+        self._base = {name: mapped.bytes(t) for name, t in self._checkpoint.tensors.items()}
+        self._pending: Optional[Tuple[_Writer, bool, Dict[str, Tuple[Any, bool]]]] = None
+
+    @property
+    def names(self) -> Set[str]:
+        """The names of all tensors."""
+        return set(self._base)
+
+    def publish(self, version: int, tensors: Mapping[str, Any], *, full: bool = False,
+                progress: Optional[Progress] = None) -> None:
+        """Publishes a version.
+
+        version   larger than that before. A full one may also be that of the base checkpoint, before all others
+        tensors   by name: NumPy arrays or torch tensors, of the types and sizes of the base checkpoint. Those on a GPU
+                  are copied to the CPU one after the other. Tensors that are not there have not changed. Integers of
+                  16 bits stand for bf16
+        full      whether to write all tensors as an ordinary checkpoint, rather than deltas. With several writers, all
+                  that this writer has
+
+        With several writers the version is complete after complete(), until which `tensors` must not change. After an
+        error nothing is published, and the next call may publish the same version. Raises StreamError, DtypeError or
+        SizeError, or OSError."""
+        about = f"version {version}"
+        if not 0 <= version < 10**18:
+            raise StreamError(f"{about}: pass a number from 0 to 10**18 - 1")
+        there = versions(self.folder)
+        is_first = full and not there and version == self.version
+        if version <= self.version and not is_first:
+            raise StreamError(f"{about}: it is not after version {self.version}")
+        if there and version <= there[-1]:
+            raise StreamError(f"{about}: version {there[-1]} is published already")
+        if there and there[-1] > self.version and not full:
+            raise StreamError(f"{about}: the weights here are those of version {self.version}, but {there[-1]} is "
+                              "published. Pull it to a checkpoint and publish from that, or publish a full version")
+        unknown = tensors.keys() - self._base.keys()
+        if unknown:
+            raise StreamError(f"{about}: tensor {_shown(min(unknown))}: the base checkpoint does not have it")
+        self._pending = None
+        names = list(self._base) if full and self._count == 1 else list(tensors)
+        made = self._workers.run(
+            lambda threads, name: self._encode(about, name, tensors.get(name), full, threads),
+            [(self._checkpoint.tensors[name].bytes, (name,)) for name in names], progress)
+        writer = _Writer(self.folder, version, self.version, self._form, self.folder / _folder_name(version))
+        changed = {name: (new, is_copy) for name, (new, is_copy, _, _) in zip(names, made) if new is not None}
+        checksums = {name: checksum for name, (_, _, checksum, _) in zip(names, made) if checksum}
+        if full:
+            all = {name: (t.dtype, t.shape, changed[name][0] if name in changed else self._base[name])
+                   for name, t in self._checkpoint.tensors.items() if name in checksums}
+            writer.write(self._rank, self._count, all, next(iter(self._checkpoint.texts.values()), {}))
+            content = {"checksum_format": self._form.checksum, "checksums": checksums}
+            _write(writer.temporary / f"{_CHECKSUMS}{self._rank:05}-of-{self._count:05}.json",
+                   [json.dumps(content).encode()])
+        else:
+            deltas = {name: ("U8", (len(delta),), delta) for name, (_, _, _, delta) in zip(names, made)
+                      if delta is not None}
+            writer.write(self._rank, self._count, deltas, checksums)
+        self._pending = writer, full, changed
+        if self._count == 1:
+            self.complete(version)
+
+    def _encode(self, about: str, name: str, x, full: bool, threads: int):
+        """Returns the new bytes or None, whether they are a copy, the checksum or None, and the delta or None."""
+        with _about(f"{about}: tensor {_shown(name)}"):
+            tensor, base = self._checkpoint.tensors[name], self._base[name]
+            new, is_copy = (base, False) if x is None else _bytes_of(x, tensor, name)
+            is_changed = x is not None and not _equal(new, base)
+            if not is_changed and not full:
+                return None, False, None, None
+            delta = None if full else _encode(new, base, tensor.type, self._form, self._level, threads)
+            return new if is_changed else None, is_copy, foreign.checksum(self._form.checksum)(new), delta
+
+    def complete(self, version: int) -> None:
+        """Completes a version of several writers. Each of them calls it, when publish has returned in all of them:
+        number 0 writes the index and lets the folder appear. For one writer publish does this. Raises StreamError if a
+        writer has not published or if tensors of a full version are missing, or OSError."""
+        if self._pending is None or self._pending[0].version != version:
+            raise StreamError(f"version {version}: publish has not written it")
+        writer, full, changed = self._pending
+        if self._rank == 0:
+            if full:
+                self._complete_full(writer)
+            else:
+                writer.complete(self._count, writer.delta_metadata())
+        for name, (new, is_copy) in changed.items():
+            if is_copy:
+                self._base[name] = new
+            elif self._base[name].flags.writeable:
+                self._base[name][:] = new
+            else:
+                self._base[name] = new.copy()
+        self.version, self._pending = version, None
+        if self._after_write and self._rank == 0:
+            self._after_write(writer.place, version)
+
+    def _complete_full(self, writer: _Writer) -> None:
+        there: Dict[str, int] = {}
+        for rank in range(self._count):
+            path = writer.temporary / writer.file(rank, self._count)
+            if path.exists():
+                there.update({t[0]: rank for t in _tuck.read_safetensors_header(os.fsencode(path))[1]})
+        missing = self._base.keys() - there.keys()
+        if missing:
+            raise StreamError(f"version {writer.version}: tensor {_shown(min(missing))}: no writer has published it")
+        for name in self._checkpoint.others():
+            if name.endswith(_SUFFIX):  # which no index names
+                continue
+            os.makedirs((writer.temporary / name).parent, exist_ok=True)
+            shutil.copyfile(self._checkpoint.path / name, writer.temporary / name)
+        writer.complete(self._count, {"total_size": sum(map(len, self._base.values())),  # type: ignore[dict-item]
+                                      "version": f"{writer.version:06}"})
+
+
+class _Plan(NamedTuple):
+    origin: Optional[_Version]  # a full version, or None: the local checkpoint
+    deltas: List[_Version]  # in order
+
+
+class Receiver:
+    """Brings a local checkpoint up to published versions. Several processes may do so at a time: one waits for the
+    other."""
+
+    def __init__(self, source: Union[str, os.PathLike], local_checkpoint: Union[str, os.PathLike], *, threads: int = 0,
+                 before_read: Optional[Hook] = None) -> None:
+        """source            folder of the versions
+        local_checkpoint  folder of safetensors files. At first a copy of the base checkpoint; or missing, if the source
+                          has a full version. The folder above it must allow a folder beside it, and the file system to
+                          exchange two folders, as ext4, xfs, btrfs and tmpfs do
+        threads           most threads; 0: one per core
+        before_read       called with the folder of a version and its number before it is read, to download it. Versions
+                          are then asked for from the newest back
+
+        Raises StreamError if the local checkpoint can not be replaced."""
+        self.source, self.local = Path(source), Path(os.path.realpath(local_checkpoint))
+        if os.path.ismount(self.local):
+            raise StreamError(f"{self.local} is where a file system is mounted; name a folder in it")
+        self._side = self.local.parent / f".{self.local.name}.tuck"
+        self._workers, self._before_read = _Workers(threads), before_read
+
+    @property
+    def version(self) -> Optional[int]:
+        """The version of the local checkpoint: 0 if it was never pulled, None if it is missing."""
+        return _marked_version(self.local) if self.local.is_dir() else None
+
+    def pull(self, version: Optional[int] = None, *, progress: Optional[Progress] = None) -> int:
+        """Brings the local checkpoint to a version, older ones too if a full version leads to it. None: the newest in
+        the source. Returns the version.
+
+        Who reads the local checkpoint meanwhile reads the version before, then the new one. Programs that open its files
+        one after the other at the moment of the switch may get both: let them load when this has returned. After an
+        error the local checkpoint is as it was. Raises StreamError, WrongBaseError or DamagedFrameError, which name
+        version and tensor, or OSError."""
+        with self._locked():
+            target = self._target(version)
+            if self.version != target:
+                self._switch_to(self._plan(target, self.version), target, progress)
+            return target
+
+    def verify(self, version: Optional[int] = None, *, progress: Optional[Progress] = None) -> int:
+        """Does what pull does, but writes nothing. Returns the version. Raises what pull raises."""
+        target = self._target(version)
+        plan = self._plan(target, self.version)
+        origin = plan.origin or self._local()
+        mapped = None if plan.origin else _Mapped(origin)
+
+        def read(threads, name):
+            self._restore(plan, mapped, origin, name, np.empty(origin.tensors[name].bytes, np.uint8), threads)
+
+        names = [name for name in origin.tensors if plan.origin or any(name in d.tensors for d in plan.deltas)]
+        self._workers.run(read, [(origin.tensors[name].bytes, (name,)) for name in names], progress)
+        return target
+
+    def fold(self, a: int, b: int, *, compression_format: str = "tuck", delta_encoding: str = "xor", level: int = 1,
+             progress: Optional[Progress] = None) -> Path:
+        """Merges the deltas from version a to version b into one, which receivers at version a or before take instead.
+        The local checkpoint must be at version a or before. Returns the folder, which is in the source, beside the
+        versions. Other receivers than this one ignore it. Raises what pull raises."""
+        if a >= b:
+            raise StreamError(f"version {b}: it is not after version {a}")
+        before, after = self._plan(a, self.version), self._plan(b, a)
+        if after.origin:
+            raise StreamError(f"version {after.origin.version}: it is full; fold from there")
+        form = _Form(compression_format, delta_encoding, after.deltas[-1].form.checksum)
+        form.check()
+        origin = before.origin or self._local()
+        mapped = None if before.origin else _Mapped(origin)
+
+        def merge(threads, name):
+            base = np.empty(origin.tensors[name].bytes, np.uint8)
+            self._restore(before, mapped, origin, name, base, threads)
+            new = base
+            for delta in after.deltas:
+                if name in delta.tensors:
+                    out = np.empty_like(base) if new is base else new
+                    delta.apply(name, new, out, origin.tensors[name].type, threads)
+                    new = out
+            if _equal(new, base):
+                return None
+            return (_encode(new, base, origin.tensors[name].type, form, level, threads),
+                    foreign.checksum(form.checksum)(new))
+
+        names = sorted({name for delta in after.deltas for name in delta.tensors})
+        self._check_names(after, origin)
+        made = self._workers.run(merge, [(origin.tensors[name].bytes, (name,)) for name in names], progress)
+        place = self.source / _folder_name(b, a)
+        if os.path.isdir(place):
+            shutil.rmtree(place)
+        writer = _Writer(self.source, b, a, form, place)
+        writer.write(0, 1, {n: ("U8", (len(m[0]),), m[0]) for n, m in zip(names, made) if m},
+                     {n: m[1] for n, m in zip(names, made) if m})
+        writer.complete(1, writer.delta_metadata())
+        return place
+
+    def _target(self, version: Optional[int]) -> int:
+        if version is not None:
+            return version
+        there = versions(self.source)
+        if not there:
+            raise StreamError(f"{self.source} has no version")
+        return there[-1]
+
+    def _local(self) -> _Folder:
+        if not self.local.is_dir():
+            raise StreamError(f"the local checkpoint: {self.local} is missing, and no full version is in the source")
+        return _Folder(self.local, "the local checkpoint")
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        os.makedirs(self._side, exist_ok=True)
+        with open(self._side / "lock", "wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _open(self, version: int) -> _Version:
+        path = self.source / _folder_name(version)
+        if self._before_read:
+            self._before_read(path, version)
+        return _Version(path, version)
+
+    def _fold_to(self, version: int, start: int) -> Optional[int]:
+        """The lowest base, but `start` or later, of folded deltas to a version."""
+        bases = [int(match[1]) for match in (re.fullmatch(_folder_name(version) + "_from_([0-9]{6,18})", name)
+                                             for name in os.listdir(self.source)) if match]
+        return min((base for base in bases if start <= base < version), default=None)
+
+    def _plan(self, target: int, start: Optional[int]) -> _Plan:
+        """How to come from version `start`, or from a full version, to another."""
+        deltas: List[_Version] = []
+        at, origin = target, None
+        while at != start:
+            fold = None if start is None or at < start else self._fold_to(at, start)
+            if fold is not None:
+                deltas.append(_Version(self.source / _folder_name(at, fold), at, fold))
+            else:
+                try:
+                    found = self._open(at)
+                except StreamError as error:
+                    if deltas and not (self.source / _folder_name(at)).exists():
+                        here = "missing" if start is None else f"at version {start}"
+                        raise StreamError(f"version {target}: it needs version {at}, which is not in the source; the "
+                                          f"local checkpoint is {here}") from error
+                    raise
+                if found.base is None:
+                    origin = found
+                    break
+                deltas.append(found)
+            at = deltas[-1].base  # type: ignore[assignment]  # which is lower
+        return _Plan(origin, deltas[::-1])
+
+    @staticmethod
+    def _check_names(plan: _Plan, origin: _Folder) -> None:
+        for delta in plan.deltas:
+            for name in delta.tensors:
+                if name not in origin.tensors:
+                    raise StreamError(f"{delta.about_tensor(name)}: {origin.about} does not have it")
+
+    @staticmethod
+    def _restore(plan: _Plan, mapped: Optional[_Mapped], origin: _Folder, name: str, out, threads: int) -> None:
+        """Writes the values of a tensor to `out`, all verified."""
+        tensor = origin.tensors[name]
+        if mapped is None:
+            assert plan.origin is not None
+            with _about(plan.origin.about_tensor(name)):
+                origin.read(tensor, out)
+                plan.origin.check(name, out)
+            base = out
+        else:
+            base = mapped.bytes(tensor)
+        for delta in plan.deltas:
+            if name in delta.tensors:
+                delta.apply(name, base, out, tensor.type, threads)
+                base = out
+        if base is not out and not _equal(base, out):
+            out[:] = base
+
+    def _switch_to(self, plan: _Plan, target: int, progress: Optional[Progress]) -> None:
+        origin = plan.origin or self._local()
+        self._check_names(plan, origin)
+        mapped = None if plan.origin else _Mapped(origin)
+        changed = set(origin.first) if plan.origin else {origin.tensors[name].file
+                                                         for delta in plan.deltas for name in delta.tensors}
+        new = self._side / "next"
+        os.makedirs(new, exist_ok=True)
+        self._clear(new, changed)
+        for name in [*origin.others(), *(set(origin.first) - changed)]:
+            _link_or_copy(origin.path / name, new / name, plan.origin is None)
+        if os.path.exists(origin.path / INDEX):
+            _write(new / INDEX, [(origin.path / INDEX).read_bytes()])
+        rooms = {file: _room(origin, file, new / file, plan.origin is None) for file in changed}
+
+        def restore(threads, name):
+            tensor = origin.tensors[name]
+            self._restore(plan, mapped, origin, name, rooms[tensor.file][tensor.begin:tensor.end], threads)
+
+        jobs = [(t.bytes, (name,)) for name, t in origin.tensors.items() if t.file in changed]
+        self._workers.run(restore, jobs, progress)
+        rooms.clear()
+        self._workers.run(lambda threads, file: _sync(new / file), [(0, (file,)) for file in changed], None)
+        _write(new / MARKER, [json.dumps({"version": target}).encode()])
+        _sync(new)
+        if self.local.is_dir():
+            shutil.copystat(self.local, new)
+            try:
+                _tuck.exchange(os.fsencode(new), os.fsencode(self.local))
+            except OSError as error:
+                raise StreamError(f"the file system cannot exchange {new} and {self.local} ({error.strerror}); put the "
+                                  "local checkpoint on ext4, xfs, btrfs or tmpfs") from error
+        else:
+            os.rename(new, self.local)
+        _sync(self.local.parent)
+        _sync(self._side)
+
+    def _clear(self, new: Path, kept: set) -> None:
+        """Removes everything from a folder but files of these names that may be written over: no links, nor files that
+        other names have too."""
+        for entry in list(os.scandir(new)):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            elif entry.name not in kept or not entry.is_file(follow_symlinks=False) or entry.stat().st_nlink != 1:
+                os.unlink(entry.path)
+
+
+def _link_or_copy(old: Path, new: Path, may_link: bool) -> None:
+    """Makes a file the same as another. Folders of its name are made."""
+    os.makedirs(new.parent, exist_ok=True)
+    if os.path.isdir(old):
+        raise StreamError(f"{old} is a link to a folder; copy the folder")
+    if not stat.S_ISREG(os.stat(old).st_mode):
+        raise StreamError(f"{old} is not a regular file")
+    if may_link:
+        try:
+            os.link(os.path.realpath(old), new)
+            return
+        except OSError:  # another file system, or not allowed
+            pass
+    shutil.copyfile(old, new)
+    _sync(new)
+
+
+def _room(origin: _Folder, file: str, path: Path, copies_mode: bool):
+    """A uint8 array of a file that is written over, or made, with the header of a file of `origin`."""
+    size = max([origin.first[file], *(t.end for t in origin.tensors.values() if t.file == file)])
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StreamError(f"{path}: {error.strerror}") from error
+    try:
+        os.ftruncate(descriptor, size)
+        os.posix_fallocate(descriptor, 0, size)  # else a full disk ends the process
+        if copies_mode:
+            os.fchmod(descriptor, stat.S_IMODE(os.stat(origin.path / file).st_mode) | 0o600)
+    finally:
+        os.close(descriptor)
+    room = _map(path, size)
+    _read_range(origin.path / file, 0, room[:origin.first[file]])
+    return room
