@@ -6,6 +6,7 @@ import ctypes
 import io
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Callable, Dict, NamedTuple, Tuple
 
 from .errors import TuckError
@@ -26,7 +27,7 @@ def _like_python(module) -> Zstd:
         room[:len(made)] = np.frombuffer(made, np.uint8)
         return len(made)
 
-    return Zstd(lambda data, level: module.compress(bytes(data), level), fill)
+    return Zstd(lambda data, level: module.compress(data, level), fill)
 
 
 def _like_zstandard(module) -> Zstd:
@@ -120,3 +121,8 @@ def checksum(name: str) -> Callable[[Any], str]:
         return _CHECKSUMS[name]()
     except ImportError as error:
         raise TuckError(f"checksum_format {name} needs a package: pip install {error.name}") from error
+
+
+def fast_checksum() -> str:
+    """Returns the name of the fastest checksum that is installed."""
+    return "adler32" if find_spec("xxhash") is None else "xxh3-128"

@@ -29,8 +29,10 @@ import os
 import re
 import shutil
 import stat
+import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
@@ -38,7 +40,7 @@ from . import _ML_DTYPES, _tuck, encode_delta, foreign
 from .errors import DamagedFrameError, DtypeError, SizeError, StreamError, TuckError
 from .types import AS_INTEGERS, NUMPY, OWN, TORCH, check_dense, is_torch, np
 
-__all__ = ["Publisher", "Receiver", "versions"]
+__all__ = ["Publisher", "Receiver", "tensors_of", "versions"]
 
 INDEX = "model.safetensors.index.json"
 MARKER = ".tuck-version.json"  # in a local checkpoint
@@ -64,6 +66,15 @@ def versions(folder: Union[str, os.PathLike]) -> List[int]:
             if any(os.path.exists(os.path.join(folder, name, file)) for file in (INDEX, "model.safetensors")):
                 found.append(int(match[1]))
     return sorted(found)
+
+
+def tensors_of(checkpoint: Union[str, os.PathLike]) -> Dict[str, Any]:
+    """Returns the tensors of a folder of safetensors files by name, as NumPy arrays in memory maps. bf16 and 8-bit floats
+    are integers; types that tuck does not have are bytes. Raises StreamError or OSError."""
+    folder = _Folder(Path(checkpoint), str(checkpoint))
+    mapped = _Mapped(folder)
+    return {name: _values(mapped.bytes(t), "bool" if t.dtype == "BOOL" else t.type)[0]
+            for name, t in folder.tensors.items()}
 
 
 def _shown(name: str) -> str:
@@ -197,14 +208,18 @@ class _Mapped:
         self._maps = {file: _map(folder.path / file) for file in folder.first}
 
     def bytes(self, tensor: _Tensor):
-        return self._maps[tensor.file][tensor.begin:tensor.end]
+        return np.frombuffer(self._maps[tensor.file], np.uint8, tensor.bytes, tensor.begin)
+
+    def expect(self, tensor: _Tensor) -> None:
+        """Begins to read a tensor from the disk."""
+        begin = tensor.begin & -mmap.PAGESIZE
+        if tensor.bytes:
+            self._maps[tensor.file].madvise(mmap.MADV_WILLNEED, begin, tensor.end - begin)
 
 
-def _map(path: Path, size: Optional[int] = None):
-    """A uint8 array of a file, which can be written to if `size` is given."""
-    with open(path, "rb" if size is None else "r+b") as file:
-        access = mmap.ACCESS_READ if size is None else mmap.ACCESS_WRITE
-        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=access), np.uint8)
+def _map(path: Path) -> mmap.mmap:
+    with open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def _sync(path: Union[str, Path]) -> None:
@@ -239,31 +254,50 @@ def _marked_version(path: Path) -> int:
 
 
 class _Workers:
-    """Calls for many tensors, in threads. Large ones come first."""
+    """Calls for many tensors, in threads."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads or len(os.sched_getaffinity(0))
 
-    def run(self, call: Callable, jobs: List[Tuple[int, Tuple]], progress: Optional[Progress]) -> list:
-        """Returns call(threads, *job) for each job, in order. A job is a number of bytes and arguments. After an error
-        no more jobs begin; then the error is raised."""
-        total, done = sum(size for size, _ in jobs), 0
-        order = sorted(range(len(jobs)), key=lambda i: -jobs[i][0])
-        of_each = 1 if len(jobs) > 2 * self.threads else self.threads
-        results: List[Any] = [None] * len(jobs)
-        with ThreadPoolExecutor(min(self.threads, max(1, len(jobs)))) as pool:
-            futures = [(i, pool.submit(call, of_each, *jobs[i][1])) for i in order]
+    def run(self, call: Callable, names: List[str], sizes: List[int], progress: Optional[Progress] = None) -> list:
+        """Returns call(name, worker) for each name, in order. After an error no more calls begin; then the error is
+        raised."""
+        done, local = 0, threading.local()
+        threads = 1 if len(names) > 2 * self.threads else self.threads
+
+        def work(name):
+            if not hasattr(local, "worker"):
+                local.worker = _Worker(threads)
+            return call(name, local.worker)
+
+        with ThreadPoolExecutor(min(self.threads, max(1, len(names)))) as pool:
+            futures = [pool.submit(work, name) for name in names]
             try:
-                for i, future in futures:
-                    results[i] = future.result()
-                    done += jobs[i][0]
+                for future, size in zip(futures, sizes):
+                    future.result()
+                    done += size
                     if progress:
-                        progress(done, total)
+                        progress(done, sum(sizes))
             except BaseException:
-                for _, future in futures:
+                for future in futures:
                     future.cancel()
                 raise
-        return results
+        return [future.result() for future in futures]
+
+
+class _Worker:
+    """A thread's share: how many threads a call may take, and memory that is used again."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._rooms: Dict[str, Any] = {}
+
+    def room(self, role: str, size: int):
+        """A uint8 array, which stays until the next one of this role."""
+        if role not in self._rooms or len(self._rooms[role]) < size:
+            self._rooms[role] = None
+            self._rooms[role] = np.empty(size, np.uint8)
+        return self._rooms[role][:size]
 
 
 # Deltas of one tensor.
@@ -294,13 +328,14 @@ def _values(data, type: str):
     return values, type if type in AS_INTEGERS else ""
 
 
-def _encode(new, base, type: str, form: _Form, level: int, threads: int):
+def _encode(new, base, type: str, form: _Form, level: int, worker: _Worker):
     """Returns the delta of a tensor from uint8 arrays of the same size."""
     if form.compression == "tuck":
         values, own = _values(new, type)
-        return encode_delta(values, _values(base, type)[0], dtype=own or None, threads=threads)
+        return encode_delta(values, _values(base, type)[0], dtype=own or None,
+                            threads=worker.threads)
     if form.encoding == "xor":
-        payload = np.bitwise_xor(new, base)
+        payload = np.bitwise_xor(new, base, out=worker.room("payload", len(new)))
     else:
         if len(new) >= 1 << 32:
             raise StreamError("delta_encoding overwrite is for tensors of less than 4 GiB")
@@ -309,16 +344,16 @@ def _encode(new, base, type: str, form: _Form, level: int, threads: int):
     return np.frombuffer(foreign.zstd().compress(payload, level), np.uint8)
 
 
-def _apply(delta, base, out, type: str, form: _Form, threads: int) -> None:
+def _apply(delta, base, out, type: str, form: _Form, worker: _Worker) -> None:
     """Applies a delta to uint8 arrays of the same size; `out` may be `base`. After an error `out` is unspecified."""
     if form.compression == "tuck":
         before, own = _values(base, type)
         to = _values(out, type)[0]
-        _tuck.apply_delta(delta, before, own, to, own, threads, _tuck.chunk_by_chunk)
+        _tuck.apply_delta(delta, before, own, to, own, worker.threads, _tuck.chunk_by_chunk)
         if not np.shares_memory(to, out):
             out[:] = to.view(np.uint8)
         return
-    room = np.empty(len(out) if form.encoding == "xor" else 4 + 5 * len(out), np.uint8)
+    room = worker.room("payload", len(out) if form.encoding == "xor" else 4 + 5 * len(out))
     try:
         size = foreign.zstd().fill(delta, room)
     except Exception as error:  # each package has its own
@@ -351,8 +386,6 @@ class _Version(_Folder):
 
     def __init__(self, path: Path, version: int, base: Optional[int] = None) -> None:
         about = f"version {version}"
-        if not os.path.isdir(path):
-            raise StreamError(f"{about}: {path} is missing")
         super().__init__(path, about)
         self.version = version
         self.base: Optional[int] = None
@@ -409,10 +442,10 @@ class _Version(_Folder):
             raise DamagedFrameError(f"its {format} is {seen}, not {_shown(wanted)}: the version is damaged" +
                                     ("" if self.base is None else ", or the checkpoint is not its base"))
 
-    def apply(self, name: str, base, out, type: str, threads: int) -> None:
+    def apply(self, name: str, base, out, type: str, worker: _Worker) -> None:
         """Applies the delta of a tensor and verifies the result. After an error `out` is unspecified."""
         with _about(self.about_tensor(name)):
-            _apply(self.read(self.tensors[name]), base, out, type, self.form, threads)
+            _apply(self.read(self.tensors[name]), base, out, type, self.form, worker)
             self.check(name, out)
 
 
@@ -501,14 +534,16 @@ class Publisher:
 
     def __init__(self, folder: Union[str, os.PathLike], base_checkpoint: Union[str, os.PathLike], *,
                  version: Optional[int] = None, compression_format: str = "tuck", delta_encoding: str = "xor",
-                 checksum_format: str = "adler32", level: int = 1, writer: Tuple[int, int] = (0, 1), threads: int = 0,
+                 checksum_format: Optional[str] = None, level: int = 1, writer: Tuple[int, int] = (0, 1), threads: int = 0,
                  after_write: Optional[Hook] = None) -> None:
         """folder             of the versions; made if it is missing
         base_checkpoint    folder of safetensors files with all tensors. Its files must not change
         version            of base_checkpoint; None: as a Receiver marked it, else 0
         compression_format "tuck", or "zstd", which other receivers read too
         delta_encoding     "xor"; with zstd also "overwrite": positions and values of changed bytes
-        checksum_format    of the new bytes of each tensor: "adler32"; "xxh3-128" and "blake3" need these packages
+        checksum_format    of the new bytes of each tensor: "adler32"; "xxh3-128", which needs the package xxhash and is
+                           ten times as fast; or "blake3", which needs blake3. None: "xxh3-128" with xxhash, else
+                           "adler32". Receivers need the package too
         level              of zstd
         writer             number of this writer, from 0, and how many there are; see complete
         threads            most threads; 0: one per core
@@ -523,7 +558,7 @@ class Publisher:
         if not self._checkpoint.tensors:
             raise StreamError(f"the base checkpoint: {base_checkpoint} has no tensors")
         self.version = _marked_version(Path(base_checkpoint)) if version is None else version
-        self._form = _Form(compression_format, delta_encoding, checksum_format)
+        self._form = _Form(compression_format, delta_encoding, checksum_format or foreign.fast_checksum())
         self._form.check()
         self._level, self._workers, self._after_write = level, _Workers(threads), after_write
         self._rank, self._count = writer
@@ -560,7 +595,7 @@ class Publisher:
         if version <= self.version and not is_first:
             raise StreamError(f"{about}: it is not after version {self.version}")
         if there and version <= there[-1]:
-            raise StreamError(f"{about}: version {there[-1]} is published already")
+            raise StreamError(f"{about}: {'it' if version in there else f'version {there[-1]}'} is published already")
         if there and there[-1] > self.version and not full:
             raise StreamError(f"{about}: the weights here are those of version {self.version}, but {there[-1]} is "
                               "published. Pull it to a checkpoint and publish from that, or publish a full version")
@@ -569,9 +604,9 @@ class Publisher:
             raise StreamError(f"{about}: tensor {_shown(min(unknown))}: the base checkpoint does not have it")
         self._pending = None
         names = list(self._base) if full and self._count == 1 else list(tensors)
-        made = self._workers.run(
-            lambda threads, name: self._encode(about, name, tensors.get(name), full, threads),
-            [(self._checkpoint.tensors[name].bytes, (name,)) for name in names], progress)
+        names.sort(key=lambda name: -self._checkpoint.tensors[name].bytes)
+        made = self._workers.run(lambda name, worker: self._encode(about, name, tensors.get(name), full, worker), names,
+                                 [self._checkpoint.tensors[name].bytes for name in names], progress)
         writer = _Writer(self.folder, version, self.version, self._form, self.folder / _folder_name(version))
         changed = {name: (new, is_copy) for name, (new, is_copy, _, _) in zip(names, made) if new is not None}
         checksums = {name: checksum for name, (_, _, checksum, _) in zip(names, made) if checksum}
@@ -590,7 +625,7 @@ class Publisher:
         if self._count == 1:
             self.complete(version)
 
-    def _encode(self, about: str, name: str, x, full: bool, threads: int):
+    def _encode(self, about: str, name: str, x, full: bool, worker: _Worker):
         """Returns the new bytes or None, whether they are a copy, the checksum or None, and the delta or None."""
         with _about(f"{about}: tensor {_shown(name)}"):
             tensor, base = self._checkpoint.tensors[name], self._base[name]
@@ -598,7 +633,7 @@ class Publisher:
             is_changed = x is not None and not _equal(new, base)
             if not is_changed and not full:
                 return None, False, None, None
-            delta = None if full else _encode(new, base, tensor.type, self._form, self._level, threads)
+            delta = None if full else _encode(new, base, tensor.type, self._form, self._level, worker)
             return new if is_changed else None, is_copy, foreign.checksum(self._form.checksum)(new), delta
 
     def complete(self, version: int) -> None:
@@ -647,6 +682,47 @@ class _Plan(NamedTuple):
     deltas: List[_Version]  # in order
 
 
+class _Work:
+    """Computes tensors of a version from `origin`, which is the local checkpoint or a full version."""
+
+    def __init__(self, plan: _Plan, origin: _Folder) -> None:
+        self.plan, self.origin = plan, origin
+        self.check(plan)
+        self._mapped = None if plan.origin else _Mapped(origin)
+
+    def check(self, plan: _Plan) -> None:
+        """Raises StreamError if deltas are of tensors that are not there."""
+        for delta in plan.deltas:
+            for name in delta.tensors:
+                if name not in self.origin.tensors:
+                    raise StreamError(f"{delta.about_tensor(name)}: {self.origin.about} does not have it")
+
+    def names(self) -> List[str]:
+        """All tensors in the order in which they are on the disk."""
+        return sorted(self.origin.tensors, key=lambda name: self.origin.tensors[name][::4])  # file, begin
+
+    def sizes(self, names: List[str]) -> List[int]:
+        return [self.origin.tensors[name].bytes for name in names]
+
+    def restore(self, name: str, worker: _Worker):
+        """Returns the values of a tensor, verified: an array that stays until the worker's next call."""
+        tensor = self.origin.tensors[name]
+        out = worker.room("values", tensor.bytes)
+        if self._mapped is not None:
+            self._mapped.expect(tensor)
+            values = self._mapped.bytes(tensor)
+        else:
+            assert self.plan.origin is not None
+            with _about(self.plan.origin.about_tensor(name)):
+                values = self.origin.read(tensor, out)
+                self.plan.origin.check(name, out)
+        for delta in self.plan.deltas:
+            if name in delta.tensors:
+                delta.apply(name, values, out, tensor.type, worker)
+                values = out
+        return values
+
+
 class Receiver:
     """Brings a local checkpoint up to published versions. Several processes may do so at a time: one waits for the
     other."""
@@ -691,14 +767,9 @@ class Receiver:
         """Does what pull does, but writes nothing. Returns the version. Raises what pull raises."""
         target = self._target(version)
         plan = self._plan(target, self.version)
-        origin = plan.origin or self._local()
-        mapped = None if plan.origin else _Mapped(origin)
-
-        def read(threads, name):
-            self._restore(plan, mapped, origin, name, np.empty(origin.tensors[name].bytes, np.uint8), threads)
-
-        names = [name for name in origin.tensors if plan.origin or any(name in d.tensors for d in plan.deltas)]
-        self._workers.run(read, [(origin.tensors[name].bytes, (name,)) for name in names], progress)
+        work = _Work(plan, plan.origin or self._local())
+        names = [name for name in work.names() if plan.origin or any(name in d.tensors for d in plan.deltas)]
+        self._workers.run(work.restore, names, work.sizes(names), progress)
         return target
 
     def fold(self, a: int, b: int, *, compression_format: str = "tuck", delta_encoding: str = "xor", level: int = 1,
@@ -713,26 +784,23 @@ class Receiver:
             raise StreamError(f"version {after.origin.version}: it is full; fold from there")
         form = _Form(compression_format, delta_encoding, after.deltas[-1].form.checksum)
         form.check()
-        origin = before.origin or self._local()
-        mapped = None if before.origin else _Mapped(origin)
+        work = _Work(before, before.origin or self._local())
+        work.check(after)
 
-        def merge(threads, name):
-            base = np.empty(origin.tensors[name].bytes, np.uint8)
-            self._restore(before, mapped, origin, name, base, threads)
-            new = base
+        def merge(name, worker):
+            base, type = work.restore(name, worker), work.origin.tensors[name].type
+            new = worker.room("new", len(base))
+            before = base
             for delta in after.deltas:
                 if name in delta.tensors:
-                    out = np.empty_like(base) if new is base else new
-                    delta.apply(name, new, out, origin.tensors[name].type, threads)
-                    new = out
-            if _equal(new, base):
+                    delta.apply(name, before, new, type, worker)
+                    before = new
+            if _equal(before, base):
                 return None
-            return (_encode(new, base, origin.tensors[name].type, form, level, threads),
-                    foreign.checksum(form.checksum)(new))
+            return _encode(new, base, type, form, level, worker), foreign.checksum(form.checksum)(new)
 
         names = sorted({name for delta in after.deltas for name in delta.tensors})
-        self._check_names(after, origin)
-        made = self._workers.run(merge, [(origin.tensors[name].bytes, (name,)) for name in names], progress)
+        made = self._workers.run(merge, names, work.sizes(names), progress)
         place = self.source / _folder_name(b, a)
         if os.path.isdir(place):
             shutil.rmtree(place)
@@ -762,10 +830,14 @@ class Receiver:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _open(self, version: int) -> _Version:
+    def _open(self, version: int, target: int, start: Optional[int]) -> _Version:
         path = self.source / _folder_name(version)
         if self._before_read:
             self._before_read(path, version)
+        if not path.is_dir():
+            needs = "" if version == target else f"it needs version {version}: "
+            here = "missing" if start is None else f"at version {start}"
+            raise StreamError(f"version {target}: {needs}{path} is missing; the local checkpoint is {here}")
         return _Version(path, version)
 
     def _fold_to(self, version: int, start: int) -> Optional[int]:
@@ -783,14 +855,7 @@ class Receiver:
             if fold is not None:
                 deltas.append(_Version(self.source / _folder_name(at, fold), at, fold))
             else:
-                try:
-                    found = self._open(at)
-                except StreamError as error:
-                    if deltas and not (self.source / _folder_name(at)).exists():
-                        here = "missing" if start is None else f"at version {start}"
-                        raise StreamError(f"version {target}: it needs version {at}, which is not in the source; the "
-                                          f"local checkpoint is {here}") from error
-                    raise
+                found = self._open(at, target, start)
                 if found.base is None:
                     origin = found
                     break
@@ -798,55 +863,33 @@ class Receiver:
             at = deltas[-1].base  # type: ignore[assignment]  # which is lower
         return _Plan(origin, deltas[::-1])
 
-    @staticmethod
-    def _check_names(plan: _Plan, origin: _Folder) -> None:
-        for delta in plan.deltas:
-            for name in delta.tensors:
-                if name not in origin.tensors:
-                    raise StreamError(f"{delta.about_tensor(name)}: {origin.about} does not have it")
-
-    @staticmethod
-    def _restore(plan: _Plan, mapped: Optional[_Mapped], origin: _Folder, name: str, out, threads: int) -> None:
-        """Writes the values of a tensor to `out`, all verified."""
-        tensor = origin.tensors[name]
-        if mapped is None:
-            assert plan.origin is not None
-            with _about(plan.origin.about_tensor(name)):
-                origin.read(tensor, out)
-                plan.origin.check(name, out)
-            base = out
-        else:
-            base = mapped.bytes(tensor)
-        for delta in plan.deltas:
-            if name in delta.tensors:
-                delta.apply(name, base, out, tensor.type, threads)
-                base = out
-        if base is not out and not _equal(base, out):
-            out[:] = base
-
     def _switch_to(self, plan: _Plan, target: int, progress: Optional[Progress]) -> None:
-        origin = plan.origin or self._local()
-        self._check_names(plan, origin)
-        mapped = None if plan.origin else _Mapped(origin)
-        changed = set(origin.first) if plan.origin else {origin.tensors[name].file
-                                                         for delta in plan.deltas for name in delta.tensors}
-        new = self._side / "next"
+        work = _Work(plan, plan.origin or self._local())
+        origin, new, is_local = work.origin, self._side / "next", plan.origin is None
+        changed = {origin.tensors[name].file for delta in plan.deltas for name in delta.tensors}
+        changed = changed if is_local else set(origin.first)
         os.makedirs(new, exist_ok=True)
-        self._clear(new, changed)
+        _clear(new, changed)
         for name in [*origin.others(), *(set(origin.first) - changed)]:
-            _link_or_copy(origin.path / name, new / name, plan.origin is None)
+            _link_or_copy(origin.path / name, new / name, is_local)
         if os.path.exists(origin.path / INDEX):
             _write(new / INDEX, [(origin.path / INDEX).read_bytes()])
-        rooms = {file: _room(origin, file, new / file, plan.origin is None) for file in changed}
+        names = [name for name in work.names() if origin.tensors[name].file in changed]
+        with ExitStack() as opened:
+            files = {file: opened.enter_context(_begin_file(origin, file, new / file, is_local)) for file in changed}
+            left = Counter(origin.tensors[name].file for name in names)
+            lock = threading.Lock()
 
-        def restore(threads, name):
-            tensor = origin.tensors[name]
-            self._restore(plan, mapped, origin, name, rooms[tensor.file][tensor.begin:tensor.end], threads)
+            def restore(name, worker):
+                tensor = origin.tensors[name]
+                _write_range(files[tensor.file], tensor.begin, work.restore(name, worker))
+                with lock:
+                    left[tensor.file] -= 1
+                    is_last = left[tensor.file] == 0
+                if is_last:
+                    os.fsync(files[tensor.file])
 
-        jobs = [(t.bytes, (name,)) for name, t in origin.tensors.items() if t.file in changed]
-        self._workers.run(restore, jobs, progress)
-        rooms.clear()
-        self._workers.run(lambda threads, file: _sync(new / file), [(0, (file,)) for file in changed], None)
+            self._workers.run(restore, names, work.sizes(names), progress)
         _write(new / MARKER, [json.dumps({"version": target}).encode()])
         _sync(new)
         if self.local.is_dir():
@@ -861,14 +904,15 @@ class Receiver:
         _sync(self.local.parent)
         _sync(self._side)
 
-    def _clear(self, new: Path, kept: set) -> None:
-        """Removes everything from a folder but files of these names that may be written over: no links, nor files that
-        other names have too."""
-        for entry in list(os.scandir(new)):
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path)
-            elif entry.name not in kept or not entry.is_file(follow_symlinks=False) or entry.stat().st_nlink != 1:
-                os.unlink(entry.path)
+
+def _clear(new: Path, kept: set) -> None:
+    """Removes everything from a folder but files of these names that may be written over: no links, nor files that have
+    other names too."""
+    for entry in list(os.scandir(new)):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        elif entry.name not in kept or not entry.is_file(follow_symlinks=False) or entry.stat().st_nlink != 1:
+            os.unlink(entry.path)
 
 
 def _link_or_copy(old: Path, new: Path, may_link: bool) -> None:
@@ -888,20 +932,25 @@ def _link_or_copy(old: Path, new: Path, may_link: bool) -> None:
     _sync(new)
 
 
-def _room(origin: _Folder, file: str, path: Path, copies_mode: bool):
-    """A uint8 array of a file that is written over, or made, with the header of a file of `origin`."""
+@contextmanager
+def _begin_file(origin: _Folder, file: str, path: Path, copies_mode: bool) -> Iterator[int]:
+    """Makes a file with the header of a file of `origin` and place for its values, or writes over it."""
     size = max([origin.first[file], *(t.end for t in origin.tensors.values() if t.file == file)])
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise StreamError(f"{path}: {error.strerror}") from error
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
         os.ftruncate(descriptor, size)
-        os.posix_fallocate(descriptor, 0, size)  # else a full disk ends the process
         if copies_mode:
             os.fchmod(descriptor, stat.S_IMODE(os.stat(origin.path / file).st_mode) | 0o600)
+        header = np.empty(origin.first[file], np.uint8)
+        _read_range(origin.path / file, 0, header)
+        _write_range(descriptor, 0, header)
+        yield descriptor
+        os.fsync(descriptor)  # also where it has no tensors
     finally:
         os.close(descriptor)
-    room = _map(path, size)
-    _read_range(origin.path / file, 0, room[:origin.first[file]])
-    return room
+
+
+def _write_range(descriptor: int, begin: int, data) -> None:
+    done = 0
+    while done < len(data):
+        done += os.pwrite(descriptor, memoryview(data)[done:done + (1 << 30)], begin + done)
