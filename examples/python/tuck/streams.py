@@ -521,9 +521,10 @@ def _bytes_of(x, tensor: _Tensor, name: str):
         if not x.dtype.isnative or x.dtype.hasobject:
             raise DtypeError(f"{role} has dtype {x.dtype}")
         data = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
-    if own != tensor.type and OWN.get(own) != AS_INTEGERS.get(tensor.type, ""):
-        if tensor.type != "u8" or tensor.dtype == "U8" or (tensor.dtype == "BOOL" and own != "bool"):
-            raise DtypeError(f"{role} has dtype {x.dtype}, the base checkpoint {tensor.dtype}")
+    wanted = "bool" if tensor.dtype == "BOOL" else tensor.type
+    is_known = wanted != "u8" or tensor.dtype == "U8"  # bytes of other types may come from any array
+    if is_known and own != wanted and OWN.get(own) != AS_INTEGERS.get(wanted, ""):
+        raise DtypeError(f"{role} has dtype {x.dtype}, the base checkpoint {tensor.dtype}")
     if len(data) != tensor.bytes:
         raise SizeError(f"{role} has {len(data)} bytes, the base checkpoint {tensor.bytes}")
     return data, is_copy
