@@ -262,22 +262,22 @@ class _Workers:
     def run(self, call: Callable, names: List[str], sizes: List[int], progress: Optional[Progress] = None) -> list:
         """Returns call(name, worker) for each name, in order. After an error no more calls begin; then the error is
         raised."""
-        done, local = 0, threading.local()
-        threads = 1 if len(names) > 2 * self.threads else self.threads
+        done, all, local = 0, sum(sizes), threading.local()
 
-        def work(name):
+        def work(name, size):
             if not hasattr(local, "worker"):
-                local.worker = _Worker(threads)
+                local.worker = _Worker()
+            local.worker.threads = self.threads if size * self.threads > all else 1  # large ones are shared
             return call(name, local.worker)
 
         with ThreadPoolExecutor(min(self.threads, max(1, len(names)))) as pool:
-            futures = [pool.submit(work, name) for name in names]
+            futures = [pool.submit(work, name, size) for name, size in zip(names, sizes)]
             try:
                 for future, size in zip(futures, sizes):
                     future.result()
                     done += size
                     if progress:
-                        progress(done, sum(sizes))
+                        progress(done, all)
             except BaseException:
                 for future in futures:
                     future.cancel()
@@ -286,10 +286,10 @@ class _Workers:
 
 
 class _Worker:
-    """A thread's share: how many threads a call may take, and memory that is used again."""
+    """What calls in one thread share: memory that is used again, and how many threads a call may take."""
 
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
+    def __init__(self) -> None:
+        self.threads = 1
         self._rooms: Dict[str, Any] = {}
 
     def room(self, role: str, size: int):
@@ -473,12 +473,16 @@ class _Writer:
         header = _tuck.make_safetensors_header(described, metadata)
         _write(self.temporary / self.file(rank, count), [header, *(memoryview(tensors[name][2]) for name in order)])
 
-    def complete(self, count: int, metadata: Dict[str, str]) -> None:
+    def clean(self, kept: Set[str]) -> None:
+        """Removes what an attempt before may have left."""
+        for entry in list(os.scandir(self.temporary)):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            elif entry.name not in kept:
+                os.unlink(entry.path)
+
+    def complete(self, count: int, metadata: Dict[str, Any]) -> None:
         """Writes the index of the files of all writers, and renames the folder."""
-        wanted = {self.file(rank, count) for rank in range(count)}
-        for name in os.listdir(self.temporary):  # of an attempt before
-            if name.endswith(_SUFFIX) and name not in wanted or name == INDEX:
-                os.unlink(self.temporary / name)
         for rank in range(count):
             if not os.path.exists(self.temporary / self.file(rank, count)):
                 raise StreamError(f"version {self.version}: writer {rank} of {count} has not published it")
@@ -616,8 +620,7 @@ class Publisher:
                    for name, t in self._checkpoint.tensors.items() if name in checksums}
             writer.write(self._rank, self._count, all, next(iter(self._checkpoint.texts.values()), {}))
             content = {"checksum_format": self._form.checksum, "checksums": checksums}
-            _write(writer.temporary / f"{_CHECKSUMS}{self._rank:05}-of-{self._count:05}.json",
-                   [json.dumps(content).encode()])
+            _write(writer.temporary / self._checksums(self._rank), [json.dumps(content).encode()])
         else:
             deltas = {name: ("U8", (len(delta),), delta) for name, (_, _, _, delta) in zip(names, made)
                       if delta is not None}
@@ -637,6 +640,9 @@ class Publisher:
             delta = None if full else _encode(new, base, tensor.type, self._form, self._level, worker)
             return new if is_changed else None, is_copy, foreign.checksum(self._form.checksum)(new), delta
 
+    def _checksums(self, rank: int) -> str:
+        return f"{_CHECKSUMS}{rank:05}-of-{self._count:05}.json"
+
     def complete(self, version: int) -> None:
         """Completes a version of several writers. Each of them calls it, when publish has returned in all of them:
         number 0 writes the index and lets the folder appear. For one writer publish does this. Raises StreamError if a
@@ -645,17 +651,23 @@ class Publisher:
             raise StreamError(f"version {version}: publish has not written it")
         writer, full, changed = self._pending
         if self._rank == 0:
+            files = {writer.file(rank, self._count) for rank in range(self._count)}
+            writer.clean(files | {self._checksums(rank) for rank in range(self._count) if full})
             if full:
                 self._complete_full(writer)
             else:
                 writer.complete(self._count, writer.delta_metadata())
-        for name, (new, is_copy) in changed.items():
+
+        def keep(name, worker):
+            new, is_copy = changed[name]
             if is_copy:
                 self._base[name] = new
             elif self._base[name].flags.writeable:
                 self._base[name][:] = new
             else:
                 self._base[name] = new.copy()
+
+        self._workers.run(keep, list(changed), [len(new) for new, _ in changed.values()])
         self.version, self._pending = version, None
         if self._after_write and self._rank == 0:
             self._after_write(writer.place, version)
@@ -674,7 +686,7 @@ class Publisher:
                 continue
             os.makedirs((writer.temporary / name).parent, exist_ok=True)
             shutil.copyfile(self._checkpoint.path / name, writer.temporary / name)
-        writer.complete(self._count, {"total_size": sum(map(len, self._base.values())),  # type: ignore[dict-item]
+        writer.complete(self._count, {"total_size": sum(map(len, self._base.values())),
                                       "version": f"{writer.version:06}"})
 
 
@@ -766,25 +778,41 @@ class Receiver:
 
     def verify(self, version: Optional[int] = None, *, progress: Optional[Progress] = None) -> int:
         """Does what pull does, but writes nothing. Returns the version. Raises what pull raises."""
-        target = self._target(version)
-        plan = self._plan(target, self.version)
-        work = _Work(plan, plan.origin or self._local())
-        names = [name for name in work.names() if plan.origin or any(name in d.tensors for d in plan.deltas)]
-        self._workers.run(work.restore, names, work.sizes(names), progress)
-        return target
+        with self._locked():
+            target = self._target(version)
+            plan = self._plan(target, self.version)
+            work = _Work(plan, plan.origin or self._local())
+            names = [name for name in work.names() if plan.origin or any(name in d.tensors for d in plan.deltas)]
+            self._workers.run(work.restore, names, work.sizes(names), progress)
+            return target
 
-    def fold(self, a: int, b: int, *, compression_format: str = "tuck", delta_encoding: str = "xor", level: int = 1,
-             progress: Optional[Progress] = None) -> Path:
+    def fold(self, a: int, b: int, *, compression_format: str = "tuck", delta_encoding: str = "xor",
+             checksum_format: Optional[str] = None, level: int = 1, progress: Optional[Progress] = None) -> Path:
         """Merges the deltas from version a to version b into one, which receivers at version a or before take instead.
-        The local checkpoint must be at version a or before. Returns the folder, which is in the source, beside the
-        versions. Other receivers than this one ignore it. Raises what pull raises."""
+        The local checkpoint must be at version a or before; it does not change. Returns the folder, which is in the
+        source, beside the versions; receivers of others ignore it. The parameters are those of Publisher. Raises what
+        pull raises."""
+        place, form = self.source / _folder_name(b, a), _Form(compression_format, delta_encoding, checksum_format or
+                                                              foreign.fast_checksum())
+        form.check()
         if a >= b:
             raise StreamError(f"version {b}: it is not after version {a}")
+        if place.exists():
+            raise StreamError(f"version {b}: {place} is there already")
+        with self._locked():
+            made = self._fold(a, b, form, level, progress)
+        writer = _Writer(self.source, b, a, form, place)
+        writer.write(0, 1, {name: ("U8", (len(delta),), delta) for name, (delta, _) in made.items()},
+                     {name: checksum for name, (_, checksum) in made.items()})
+        writer.clean({writer.file(0, 1)})
+        writer.complete(1, writer.delta_metadata())
+        return place
+
+    def _fold(self, a: int, b: int, form: _Form, level: int, progress: Optional[Progress]) -> Dict[str, Tuple[Any, str]]:
+        """Returns deltas and checksums by tensor."""
         before, after = self._plan(a, self.version), self._plan(b, a)
         if after.origin:
             raise StreamError(f"version {after.origin.version}: it is full; fold from there")
-        form = _Form(compression_format, delta_encoding, after.deltas[-1].form.checksum)
-        form.check()
         work = _Work(before, before.origin or self._local())
         work.check(after)
 
@@ -802,14 +830,7 @@ class Receiver:
 
         names = sorted({name for delta in after.deltas for name in delta.tensors})
         made = self._workers.run(merge, names, work.sizes(names), progress)
-        place = self.source / _folder_name(b, a)
-        if os.path.isdir(place):
-            shutil.rmtree(place)
-        writer = _Writer(self.source, b, a, form, place)
-        writer.write(0, 1, {n: ("U8", (len(m[0]),), m[0]) for n, m in zip(names, made) if m},
-                     {n: m[1] for n, m in zip(names, made) if m})
-        writer.complete(1, writer.delta_metadata())
-        return place
+        return {name: m for name, m in zip(names, made) if m}
 
     def _target(self, version: Optional[int]) -> int:
         if version is not None:
@@ -865,8 +886,31 @@ class Receiver:
         return _Plan(origin, deltas[::-1])
 
     def _switch_to(self, plan: _Plan, target: int, progress: Optional[Progress]) -> None:
+        new = self._side / "next"
+        try:
+            self._make(new, plan, target, progress)
+            if self.local.is_dir():
+                shutil.copystat(self.local, new)
+                self._exchange(new)
+            else:
+                os.rename(new, self.local)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)  # the disk may be full
+            raise
+        _sync(self.local.parent)
+        _sync(self._side)
+
+    def _exchange(self, new: Path) -> None:
+        try:
+            _tuck.exchange(os.fsencode(new), os.fsencode(self.local))
+        except OSError as error:
+            raise StreamError(f"the file system cannot exchange {new} and {self.local} ({error.strerror}); put the local "
+                              "checkpoint on ext4, xfs, btrfs or tmpfs") from error
+
+    def _make(self, new: Path, plan: _Plan, target: int, progress: Optional[Progress]) -> None:
+        """Writes the checkpoint of a version to a folder, verified and on the disk."""
         work = _Work(plan, plan.origin or self._local())
-        origin, new, is_local = work.origin, self._side / "next", plan.origin is None
+        origin, is_local = work.origin, plan.origin is None
         changed = {origin.tensors[name].file for delta in plan.deltas for name in delta.tensors}
         changed = changed if is_local else set(origin.first)
         os.makedirs(new, exist_ok=True)
@@ -892,18 +936,8 @@ class Receiver:
 
             self._workers.run(restore, names, work.sizes(names), progress)
         _write(new / MARKER, [json.dumps({"version": target}).encode()])
-        _sync(new)
-        if self.local.is_dir():
-            shutil.copystat(self.local, new)
-            try:
-                _tuck.exchange(os.fsencode(new), os.fsencode(self.local))
-            except OSError as error:
-                raise StreamError(f"the file system cannot exchange {new} and {self.local} ({error.strerror}); put the "
-                                  "local checkpoint on ext4, xfs, btrfs or tmpfs") from error
-        else:
-            os.rename(new, self.local)
-        _sync(self.local.parent)
-        _sync(self._side)
+        for folder, _, _ in os.walk(new):
+            _sync(folder)
 
 
 def _clear(new: Path, kept: set) -> None:
