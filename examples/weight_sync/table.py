@@ -124,8 +124,9 @@ def main() -> None:
         values, changed = (sum(int(f(old, new)) for old, new in tensors) for f in
                            (lambda old, new: old.size, lambda old, new: np.count_nonzero(old != new)))
         sizes = {n: sum(map(len, all_of(c.encode, tensors, os.cpu_count() or 1))) for n, c in CODINGS.items()}
-        print(f"| {name} | {100 * changed / values:.2f} % | " + " | ".join(f"{2 * values / s:.1f}" for s in sizes.values()) +
-              f" | {sizes['tuck'] / sizes['XOR, zstd -1']:.2f} |", flush=True)
+        ratios = " | ".join(f"{2 * values / size:.1f}" for size in sizes.values())
+        print(f"| {name} | {100 * changed / values:.2f} % | {ratios} "
+              f"| {sizes['tuck'] / sizes['XOR, zstd -1']:.2f} |", flush=True)
     if not given.speed:
         return
     tensors, cores = rows[given.speed][-1], os.cpu_count() or 1

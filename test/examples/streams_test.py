@@ -93,13 +93,16 @@ class Model:
         weights = (self.random.standard_normal(values, dtype=np.float32) * 0.02).view(np.uint32)
         bf16 = (weights >> 16).astype(np.uint16)
         self.files = {
-            "model-00001-of-00003.safetensors": {"embed": ("BF16", (values // 10, 10), bf16), "frozen": ("F16", (7,), bf16[:7]),
+            "model-00001-of-00003.safetensors": {"embed": ("BF16", (values // 10, 10), bf16),
+                                                 "frozen": ("F16", (7,), bf16[:7]),
                                                  "norm": ("F32", (values,), weights)},
-            "model-00002-of-00003.safetensors": {"q": ("BF16", (values,), bf16[::-1]), "none": ("F32", (0, 3), bf16[:0]),
+            "model-00002-of-00003.safetensors": {"q": ("BF16", (values,), bf16[::-1]),
+                                                 "none": ("F32", (0, 3), bf16[:0]),
                                                  "fp8": ("F8_E4M3", (values,), (bf16 >> 8).astype(np.uint8)),
                                                  "mask": ("BOOL", (5,), np.array([1, 0, 1, 1, 0], np.uint8)),
                                                  "ids": ("I64", (50,), np.arange(50))},
-            "model-00003-of-00003.safetensors": {"double": ("F64", (), weights[:2]), "other": ("C64", (9,), weights[:18])}}
+            "model-00003-of-00003.safetensors": {"double": ("F64", (), weights[:2]),
+                                                 "other": ("C64", (9,), weights[:18])}}
         self.files = {file: {name: (dtype, shape, np.ascontiguousarray(data).view(np.uint8).copy())
                              for name, (dtype, shape, data) in tensors.items()} for file, tensors in self.files.items()}
 
@@ -144,12 +147,13 @@ CHECKSUMS = ["adler32"] + ["xxh3-128"] * has("xxhash") + ["blake3"] * has("blake
 def checksum_of(name, data):
     if name == "adler32":
         return "%08x" % zlib.adler32(data)
-    return (import_module("xxhash").xxh3_128(data) if name == "xxh3-128" else import_module("blake3").blake3(data)).hexdigest()
+    made = import_module("xxhash").xxh3_128(data) if name == "xxh3-128" else import_module("blake3").blake3(data)
+    return made.hexdigest()
 
 
 class Theirs:
-    """A publisher and a receiver of the form that slime, miles and SGLang have, written from its description: not tuck's
-    code."""
+    """A publisher and a receiver of the form that slime, miles and SGLang have, written from its description, without
+    tuck's code."""
 
     @staticmethod
     def publish(folder, version, base, old, new, encoding, checksum, writers=2):
@@ -166,7 +170,7 @@ class Theirs:
                     payload = (before ^ after).tobytes()
                 else:
                     places = np.flatnonzero(before != after)
-                    payload = (struct.pack("<I", len(places)) + places.astype("<u4").tobytes() + after[places].tobytes())
+                    payload = struct.pack("<I", len(places)) + places.astype("<u4").tobytes() + after[places].tobytes()
                 blob = bytes(foreign.zstd().compress(payload, 1))
                 tensors[name], checksums[name] = ("U8", [len(blob)], blob), checksum_of(checksum, after.tobytes())
                 index["weight_map"][name] = name_of_file
@@ -269,7 +273,8 @@ class Streams(Case):
                     old = {name: (d, s, x.copy()) for name, (d, s, x) in self.model.tensors().items()}
                     self.model.step()
                     version += 1
-                    Theirs.publish(self.source, version, version - 1, old, self.model.tensors(), encoding, checksum, writers)
+                    Theirs.publish(self.source, version, version - 1, old, self.model.tensors(), encoding, checksum,
+                                   writers)
                     self.digests[version] = self.model.digest()
                     self.receiver(threads=writers).pull(version)
                     self.expect(version)
@@ -420,7 +425,7 @@ class Streams(Case):
                 publisher.publish(version, {})
         with self.assertRaisesRegex(tuck.StreamError, "version 1: it is published already"):
             self.publisher().publish(1, {})
-        with self.assertRaisesRegex(tuck.StreamError, "version 2: the weights here are those of version 0, but 1 is pub"):
+        with self.assertRaisesRegex(tuck.StreamError, "version 2: the weights here are those of version 0, but 1 "):
             self.publisher().publish(2, {})
         with self.assertRaisesRegex(tuck.StreamError, "has no tensors"):
             os.makedirs(f"{self.folder}/empty")
@@ -447,7 +452,7 @@ class Streams(Case):
         self.expect(2)
         code, text = run("pull", "source", "local", 7)
         self.assertEqual(code, 1)
-        self.assertRegex(text, "^tuck: version 7: source/weight_v000007 is missing; the local checkpoint is at version 2")
+        self.assertRegex(text, "^tuck: version 7: source/weight_v000007 is missing; the local checkpoint is at ver")
         self.assertEqual(run("pull")[0], 2)
         self.assertRegex(run("verify", "base/config.json")[1], "base/config.json: not a tuck frame")  # the program's
 
@@ -455,8 +460,8 @@ class Streams(Case):
     def test_torch(self):
         import torch  # takes seconds
 
-        state = {"w": torch.randn(300, 40).bfloat16(), "b": torch.randn(40), "f8": torch.randn(64).to(torch.float8_e5m2),
-                 "mask": torch.tensor([True, False]), "scalar": torch.tensor(2.5)}
+        state = {"w": torch.randn(300, 40).bfloat16(), "b": torch.randn(40),
+                 "f8": torch.randn(64).to(torch.float8_e5m2), "mask": torch.tensor([True, False]), "scalar": torch.tensor(2.5)}
         types = {"w": "BF16", "b": "F32", "f8": "F8_E5M2", "mask": "BOOL", "scalar": "F32"}
 
         def tensors():
@@ -616,7 +621,7 @@ class Damage(Case):
     def test_wrong_checksum(self):
         tensors, checksums = read_file(self.file)
         write_file(self.file, tensors, {**checksums, "norm": "00000000"})
-        self.expect_error(tuck.DamagedFrameError, "^version 2: tensor 'norm': its adler32 is [0-9a-f]{8}, not '00000000'", 1)
+        self.expect_error(tuck.DamagedFrameError, "^version 2: tensor 'norm': its adler32 is [0-9a-f]{8}, not '0{8}'", 1)
         del checksums["norm"]
         write_file(self.file, tensors, checksums)
         self.expect_error(tuck.StreamError, "^version 2: tensor 'norm': it is not a U8 tensor with a checksum", 1)
@@ -661,7 +666,7 @@ class Damage(Case):
             self.change_index(lambda index: index["weight_map"].update(norm=name))
             self.expect_error(tuck.StreamError, "^version 2: tensor 'norm': its file .* is missing", 1)
         for change, pattern in (
-                (lambda i: i["metadata"].update(base_version="000002"), "its base is version 2, which is not before it"),
+                (lambda i: i["metadata"].update(base_version="000002"), "its base is version 2, which is not before"),
                 (lambda i: i["metadata"].update(base_version="-1"), "no number as 'base_version'"),
                 (lambda i: i["metadata"].update(base_version="9" * 30), "no number as 'base_version'"),
                 (lambda i: i["metadata"].update(version="000003"), "is of version 3"),
@@ -701,6 +706,9 @@ class Damage(Case):
         self.file.unlink()
         os.mkfifo(self.file)
         self.expect_error(tuck.StreamError, "^version 2: ", 1)
+        self.index.unlink()
+        os.mkfifo(self.index)
+        self.expect_error(tuck.StreamError, "^version 2: .*not a regular file", 1)
 
     def test_hostile_full_version(self):
         self.publish(self.publisher_, 3, full=True)
@@ -723,7 +731,7 @@ class Damage(Case):
 # Two programs that share only a folder, and receivers that are killed.
 
 def train(folder, pause):
-    """Publishes versions, a full one at times, until there is a file "stop". Their digests are in the folder "digests"."""
+    """Publishes versions, a full one at times, until there is a file "stop". Their digests are in "digests"."""
     model, version = Model(values=20000), 0
     publisher = Publisher(f"{folder}/source", f"{folder}/base", threads=1)
     while not os.path.exists(f"{folder}/stop"):
@@ -736,13 +744,17 @@ def train(folder, pause):
     Path(folder, "last").write_text(str(version))
 
 
+def digest_of(folder, version):
+    return Path(folder, "digests", str(version)).read_text()
+
+
 def follow(folder):
     """Pulls one version after the other, and compares each."""
     receiver, version = Receiver(f"{folder}/source", f"{folder}/steady"), 1
     while True:
         if os.path.exists(f"{folder}/source/weight_v{version:06d}"):
             receiver.pull(version)
-            assert digest(read_checkpoint(f"{folder}/steady")) == Path(folder, "digests", str(version)).read_text(), version
+            assert digest(read_checkpoint(f"{folder}/steady")) == digest_of(folder, version), version
             version += 1
         elif os.path.exists(f"{folder}/last") and version > int(Path(folder, "last").read_text()):
             return
@@ -789,9 +801,9 @@ class Killed(unittest.TestCase):
             last = int(Path(folder, "last").read_text())
             Receiver(f"{folder}/source", f"{folder}/killed").pull(last)
             for name in ("killed", "steady"):
-                self.assertEqual(digest(read_checkpoint(f"{folder}/{name}")), Path(folder, "digests", str(last)).read_text())
-            print(f"{last} versions; {counts['killed']} kills, {counts['ended']} pulls that ended before; versions of the "
-                  f"killed receiver: {counts['versions']}", file=sys.stderr)
+                self.assertEqual(digest(read_checkpoint(f"{folder}/{name}")), digest_of(folder, last))
+            print(f"{last} versions; {counts['killed']} kills, {counts['ended']} pulls that ended before; versions of "
+                  f"the killed receiver: {counts['versions']}", file=sys.stderr)
 
     def kill(self, folder, others):
         chance, counts, seen = random.Random(self.kills), {"killed": 0, "ended": 0}, [0]
@@ -821,7 +833,7 @@ class Killed(unittest.TestCase):
             counts["killed" if status else "ended"] += 1
             version = Receiver(f"{folder}/source", f"{folder}/killed").version
             self.assertGreaterEqual(version, seen[-1])
-            self.assertEqual(digest(read_checkpoint(f"{folder}/killed")), Path(folder, "digests", str(version)).read_text())
+            self.assertEqual(digest(read_checkpoint(f"{folder}/killed")), digest_of(folder, version))
             seen += [version] * (version != seen[-1])
         counts["versions"] = len(seen) - 1
         return counts

@@ -1,7 +1,7 @@
-"""Weight streams: a trainer publishes each version of its weights in a folder, others bring a local checkpoint up to it.
+"""Weight streams: a trainer publishes versions of its weights in a folder, others bring a local checkpoint up to one.
 
     publisher = tuck.streams.Publisher("weights", "base")             # trainer: "base" is a checkpoint folder
-    publisher.publish(1, model.state_dict())                          # writes weights/weight_v000001
+    publisher.publish(1, {"w": w, "b": b})                            # writes weights/weight_v000001
 
     tuck.streams.Receiver("weights", "local").pull()                  # "local" began as a copy of "base"
 
@@ -10,12 +10,12 @@ The form is the one that slime, miles and SGLang publish, and with compression_f
 delta is a frame of encode_delta.
 
 What a receiver guarantees. Beside the folder LOCAL is the folder .LOCAL.tuck with `lock` and `next`.
-  1. No file of LOCAL is ever written to. A pull writes to `next` alone, of which no file is also a file of LOCAL, except
-     by hard links, which are not written to.
+  1. No file of LOCAL is ever written to. A pull writes to `next` alone, and there to no file that has other names too:
+     files that do not change are hard links to those of LOCAL.
   2. `next` becomes LOCAL when all its values are verified and on the disk. The marker in it says the version. The two
      folders exchange their names in one step of the file system, so LOCAL is at each moment one version or the other.
-  3. Nothing in `next` is trusted. A pull computes each tensor of it anew from LOCAL and the source, or compares it with
-     that in LOCAL. So a pull may be killed anywhere, and the next one starts anew.
+  3. Nothing in `next` is trusted. A pull writes each file of it anew, from LOCAL and the source, or links it. So a pull
+     may be killed anywhere, and the next one starts anew.
 After a pull `next` is the version before; its files, unless linked from elsewhere, are written over by the next pull,
 which is faster than new ones. On the disk are therefore two checkpoints.
 """
@@ -69,8 +69,8 @@ def versions(folder: Union[str, os.PathLike]) -> List[int]:
 
 
 def tensors_of(checkpoint: Union[str, os.PathLike]) -> Dict[str, Any]:
-    """Returns the tensors of a folder of safetensors files by name, as NumPy arrays in memory maps. bf16 and 8-bit floats
-    are integers; types that tuck does not have are bytes. Raises StreamError or OSError."""
+    """Returns the tensors of a folder of safetensors files by name, as NumPy arrays in memory maps. bf16 and 8-bit
+    floats are integers; types that tuck does not have are bytes. Raises StreamError or OSError."""
     folder = _Folder(Path(checkpoint), str(checkpoint))
     mapped = _Mapped(folder)
     return {name: _values(mapped.bytes(t), "bool" if t.dtype == "BOOL" else t.type)[0]
@@ -105,15 +105,39 @@ class _Tensor(NamedTuple):
         return self.end - self.begin
 
 
+@contextmanager
+def _regular(path: Path) -> Iterator[int]:
+    """A descriptor of a regular file, to read. Does not wait for the writer of a pipe."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise StreamError(f"{_shown(path.name)} is not a regular file")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read_range(path: Path, begin: int, room) -> None:
+    """Fills a uint8 array from a regular file. Untrusted files are read, not mapped: a mapped one may shrink, and then
+    the process ends."""
+    with _regular(path) as descriptor:
+        done = 0
+        while done < len(room):
+            got = os.preadv(descriptor, [memoryview(room)[done:done + (1 << 30)]], begin + done)
+            if got == 0:
+                raise StreamError(f"{_shown(path.name)} is truncated")
+            done += got
+
+
 def _read_json(path: Path) -> Any:
-    with open(path, "rb") as file:
+    with _regular(path) as descriptor, open(descriptor, "rb", closefd=False) as file:
         text = file.read(_MOST_JSON + 1)
     if len(text) > _MOST_JSON:
-        raise StreamError(f"{path.name} has more than {_MOST_JSON} bytes")
+        raise StreamError(f"{_shown(path.name)} has more than {_MOST_JSON} bytes")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise StreamError(f"{path.name} is not JSON: {error}") from error
+        raise StreamError(f"{_shown(path.name)} is not JSON: {error}") from error
 
 
 def _strings(value: Any, what: str) -> Dict[str, str]:
@@ -132,9 +156,10 @@ class _Folder:
         self.first: Dict[str, int] = {}  # by file: the offset of the data
         self.texts: Dict[str, Dict[str, str]] = {}  # by file: its metadata
         self.metadata: Dict[str, Any] = {}
+        self.has_index = os.path.lexists(path / INDEX)
         with _about(about):
             present = {name for name in os.listdir(path) if name.endswith(_SUFFIX)}
-            index = _read_json(path / INDEX) if os.path.lexists(path / INDEX) else None
+            index = _read_json(path / INDEX) if self.has_index else None
             files: Dict[str, List[str]] = {}
             if index is None:
                 files = {name: [] for name in sorted(present)}
@@ -150,14 +175,14 @@ class _Folder:
                         raise StreamError(f"tensor {_shown(name)}: its file {_shown(file)} is missing")
                     files.setdefault(file, []).append(name)
             for file, names in files.items():
-                self._read(file)
+                count = self._read(file)
                 for name in names:
                     if name not in self.tensors or self.tensors[name].file != file:
                         raise StreamError(f"tensor {_shown(name)}: it is not in its file {_shown(file)}")
-                if index is not None and len(names) != sum(t.file == file for t in self.tensors.values()):
+                if index is not None and len(names) != count:
                     raise StreamError(f"{_shown(file)} has tensors that are not in {INDEX}")
 
-    def _read(self, file: str) -> None:
+    def _read(self, file: str) -> int:
         self.first[file], tensors, self.texts[file] = _tuck.read_safetensors_header(os.fsencode(self.path / file))
         for name, dtype, type, shape, begin, end in tensors:
             if name in self.tensors:
@@ -165,6 +190,7 @@ class _Folder:
                                   f"in {_shown(file)}")
             self.tensors[name] = _Tensor(file, dtype, type, tuple(shape), self.first[file] + begin,
                                          self.first[file] + end)
+        return len(tensors)
 
     def others(self) -> List[str]:
         """Paths in the folder of all files but the tensors', the index and the marker."""
@@ -181,23 +207,6 @@ class _Folder:
         room = np.empty(tensor.bytes, np.uint8) if room is None else room
         _read_range(self.path / tensor.file, tensor.begin, room)
         return room
-
-
-def _read_range(path: Path, begin: int, room) -> None:
-    """Fills a uint8 array from a regular file. Untrusted files are read, not mapped: a mapped one may shrink, and then
-    the process ends."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise StreamError(f"{_shown(path.name)} is not a regular file")
-        done = 0
-        while done < len(room):
-            got = os.preadv(descriptor, [memoryview(room)[done:done + (1 << 30)]], begin + done)
-            if got == 0:
-                raise StreamError(f"{_shown(path.name)} is truncated")
-            done += got
-    finally:
-        os.close(descriptor)
 
 
 class _Mapped:
@@ -332,8 +341,7 @@ def _encode(new, base, type: str, form: _Form, level: int, worker: _Worker):
     """Returns the delta of a tensor from uint8 arrays of the same size."""
     if form.compression == "tuck":
         values, own = _values(new, type)
-        return encode_delta(values, _values(base, type)[0], dtype=own or None,
-                            threads=worker.threads)
+        return encode_delta(values, _values(base, type)[0], dtype=own or None, threads=worker.threads)
     if form.encoding == "xor":
         payload = np.bitwise_xor(new, base, out=worker.room("payload", len(new)))
     else:
@@ -411,8 +419,8 @@ class _Version(_Folder):
             self.form.check()
             for name, tensor in self.tensors.items():
                 if tensor.dtype != "U8" or name not in self.texts[tensor.file]:
-                    raise StreamError(f"tensor {_shown(name)}: it is not a U8 tensor with a checksum in the metadata of "
-                                      f"{_shown(tensor.file)}")
+                    raise StreamError(f"tensor {_shown(name)}: it is not a U8 tensor with a checksum in the metadata "
+                                      f"of {_shown(tensor.file)}")
 
     def _checksums_of_files(self) -> Dict[str, Tuple[str, str]]:
         """By tensor: format and checksum, if the version was published by tuck."""
@@ -539,8 +547,8 @@ class Publisher:
 
     def __init__(self, folder: Union[str, os.PathLike], base_checkpoint: Union[str, os.PathLike], *,
                  version: Optional[int] = None, compression_format: str = "tuck", delta_encoding: str = "xor",
-                 checksum_format: Optional[str] = None, level: int = 1, writer: Tuple[int, int] = (0, 1), threads: int = 0,
-                 after_write: Optional[Hook] = None) -> None:
+                 checksum_format: Optional[str] = None, level: int = 1, writer: Tuple[int, int] = (0, 1),
+                 threads: int = 0, after_write: Optional[Hook] = None) -> None:
         """folder             of the versions; made if it is missing
         base_checkpoint    folder of safetensors files with all tensors. Its files must not change
         version            of base_checkpoint; None: as a Receiver marked it, else 0
@@ -766,9 +774,9 @@ class Receiver:
         """Brings the local checkpoint to a version, older ones too if a full version leads to it. None: the newest in
         the source. Returns the version.
 
-        Who reads the local checkpoint meanwhile reads the version before, then the new one. Programs that open its files
-        one after the other at the moment of the switch may get both: let them load when this has returned. After an
-        error the local checkpoint is as it was. Raises StreamError, WrongBaseError or DamagedFrameError, which name
+        Who reads the local checkpoint meanwhile reads the version before, then the new one. Programs that open its
+        files one after the other at the moment of the switch may get both: let them load when this has returned. After
+        an error the local checkpoint is as it was. Raises StreamError, WrongBaseError or DamagedFrameError, which name
         version and tensor, or OSError."""
         with self._locked():
             target = self._target(version)
@@ -808,7 +816,8 @@ class Receiver:
         writer.complete(1, writer.delta_metadata())
         return place
 
-    def _fold(self, a: int, b: int, form: _Form, level: int, progress: Optional[Progress]) -> Dict[str, Tuple[Any, str]]:
+    def _fold(self, a: int, b: int, form: _Form, level: int,
+              progress: Optional[Progress]) -> Dict[str, Tuple[Any, str]]:
         """Returns deltas and checksums by tensor."""
         before, after = self._plan(a, self.version), self._plan(b, a)
         if after.origin:
@@ -904,8 +913,8 @@ class Receiver:
         try:
             _tuck.exchange(os.fsencode(new), os.fsencode(self.local))
         except OSError as error:
-            raise StreamError(f"the file system cannot exchange {new} and {self.local} ({error.strerror}); put the local "
-                              "checkpoint on ext4, xfs, btrfs or tmpfs") from error
+            raise StreamError(f"the file system cannot exchange {new} and {self.local} ({error.strerror}); put the "
+                              "local checkpoint on ext4, xfs, btrfs or tmpfs") from error
 
     def _make(self, new: Path, plan: _Plan, target: int, progress: Optional[Progress]) -> None:
         """Writes the checkpoint of a version to a folder, verified and on the disk."""
@@ -917,8 +926,8 @@ class Receiver:
         _clear(new, changed)
         for name in [*origin.others(), *(set(origin.first) - changed)]:
             _link_or_copy(origin.path / name, new / name, is_local)
-        if os.path.exists(origin.path / INDEX):
-            _write(new / INDEX, [(origin.path / INDEX).read_bytes()])
+        if origin.has_index:
+            _link_or_copy(origin.path / INDEX, new / INDEX, is_local)
         names = [name for name in work.names() if origin.tensors[name].file in changed]
         with ExitStack() as opened:
             files = {file: opened.enter_context(_begin_file(origin, file, new / file, is_local)) for file in changed}
@@ -935,6 +944,8 @@ class Receiver:
                     os.fsync(files[tensor.file])
 
             self._workers.run(restore, names, work.sizes(names), progress)
+        if _Folder(new, f"version {target}").tensors != origin.tensors:
+            raise StreamError(f"version {target}: {origin.path} has changed meanwhile")
         _write(new / MARKER, [json.dumps({"version": target}).encode()])
         for folder, _, _ in os.walk(new):
             _sync(folder)
@@ -944,9 +955,10 @@ def _clear(new: Path, kept: set) -> None:
     """Removes everything from a folder but files of these names that may be written over: no links, nor files that have
     other names too."""
     for entry in list(os.scandir(new)):
+        is_file = entry.is_file(follow_symlinks=False)
         if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path)
-        elif entry.name not in kept or not entry.is_file(follow_symlinks=False) or entry.stat().st_nlink != 1:
+        elif not (entry.name in kept and is_file and entry.stat().st_nlink == 1 and os.access(entry.path, os.W_OK)):
             os.unlink(entry.path)
 
 

@@ -90,7 +90,8 @@ def _run(given: argparse.Namespace, shown: _Shown) -> str:
 
 def main(arguments: Optional[List[str]] = None) -> int:
     given = _parser().parse_args(arguments)
-    shown = _Shown({"publish": "publishing", "pull": "pulling", "fold": "folding", "verify": "verifying"}[given.command])
+    verbs = {"publish": "publishing", "pull": "pulling", "fold": "folding", "verify": "verifying"}
+    shown = _Shown(verbs[given.command])
     try:
         text = _run(given, shown)
     except (TuckError, OSError) as error:
