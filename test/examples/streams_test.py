@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -23,6 +24,7 @@ import zlib
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import tuck
@@ -433,6 +435,18 @@ class Streams(Case):
         for options in ({"compression_format": "lz4"}, {"checksum_format": "md5"}, {"delta_encoding": "overwrite"}):
             with self.assertRaisesRegex(tuck.TuckError, "lz4|md5|overwrite is for"):
                 self.publisher(**options)
+
+    def test_page(self):
+        page = Path(__file__).resolve().parents[2].joinpath("docs/streams.md").read_text()
+        first, second = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)[:2]
+        self.model.step()
+        self.digests[1] = self.model.digest()
+        model = SimpleNamespace(state_dict=lambda: {**self.model.arrays(), "tied": np.zeros(1)})
+        text = (first + second).replace("/shared/weights", self.source)
+        for name in ("base", "local"):
+            text = text.replace(f'"{name}"', repr(f"{self.folder}/{name}"), 1)
+        exec(text, {"model": model})
+        self.expect(1)
 
     def test_program(self):
         def run(*arguments):

@@ -401,7 +401,7 @@ class Receiver:
         try:
             self._make(new, plan, target, progress)
             if self.local.is_dir():
-                shutil.copystat(self.local, new)
+                shutil.copymode(self.local, new)
                 self._exchange(new)
             else:
                 os.rename(new, self.local)
