@@ -682,6 +682,7 @@ class Damage(Case):
             self.expect_error(tuck.StreamError, "^version 2: tensor 'norm': its file .* is missing", 1)
         for change, pattern in (
                 (lambda i: i["metadata"].update(base_version="000002"), "its base is version 2, which is not before"),
+                (lambda i: i["metadata"].pop("base_version"), "no number as 'base_version'"),
                 (lambda i: i["metadata"].update(base_version="-1"), "no number as 'base_version'"),
                 (lambda i: i["metadata"].update(base_version="9" * 30), "no number as 'base_version'"),
                 (lambda i: i["metadata"].update(version="000003"), "is of version 3"),

@@ -160,7 +160,7 @@ class Version(Folder):
         super().__init__(path, about)
         self.version = version
         self.base: Optional[int] = None
-        if "base_version" not in self.metadata:  # a full version
+        if not {"base_version", "compression_format", "delta_encoding"} & self.metadata.keys():  # a full version
             if not self.first:
                 raise StreamError(f"{about}: {path} has no {INDEX} and no {SUFFIX} file")
             self.checksums, self.form = self._checksums_of_files(), None
