@@ -233,11 +233,12 @@ NB_MODULE(_tuck, m) {
       .def(
           "__init__",
           [](encode_settings* self, std::string codec, std::string as, int mode, double bound, bool checksums,
-             nb::handle threads, bool for_gpu) {
-            new (self)
-                encode_settings{std::move(codec), std::move(as), mode, bound, checksums, threads_of(threads), for_gpu};
+             nb::handle threads, bool for_gpu, bool has_metadata) {
+            new (self) encode_settings{std::move(codec), std::move(as),       mode,    bound,
+                                       checksums,        threads_of(threads), for_gpu, has_metadata};
           },
-          "codec"_a, "as_type"_a, "mode"_a, "bound"_a, "checksums"_a, "threads"_a.none(), "for_gpu"_a);
+          "codec"_a, "as_type"_a, "mode"_a, "bound"_a, "checksums"_a, "threads"_a.none(), "for_gpu"_a,
+          "has_metadata"_a = true);
   m.def("most_bytes", &most_bytes, "tensor"_a, "how"_a, "is_delta"_a);
   m.def("plan_of", &plan_of, "type"_a, "shape"_a, "how"_a, "is_delta"_a);
   m.def("encode", &encode, "tensor"_a, "out"_a, "how"_a);

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
-from . import _ML_DTYPES, _tuck, encode_delta, foreign
+from . import _ML_DTYPES, _tuck, foreign
 from .checkpoints import (CHECKSUMS, INDEX, SUFFIX, Folder, Tensor, errors_about, read_json, shown, strings, sync,
                           values_of, write_file)
 from .errors import DamagedFrameError, DtypeError, SizeError, StreamError
@@ -106,7 +106,11 @@ def encode(new, base, type: str, form: Form, level: int, worker: Worker):
     """Returns the delta of a tensor from uint8 arrays of the same size."""
     if form.compression == "tuck":
         values, own = values_of(new, type)
-        return encode_delta(values, values_of(base, type)[0], dtype=own or None, threads=worker.threads)
+        how = _tuck.Settings("", own, -1, 0.0, True, worker.threads, False, False)  # without the shape
+        room = np.empty(_tuck.most_bytes(values, how, True), np.uint8)
+        size = _tuck.encode_delta(values, values_of(base, type)[0], own, room, how)
+        room.resize(size, refcheck=False)  # gives back what the delta does not need
+        return room
     if form.encoding == "xor":
         payload = np.bitwise_xor(new, base, out=worker.room("payload", len(new)))
     else:
