@@ -2,7 +2,8 @@
 """Shows the sizes of what finetune.py has published, and the speed, beside other codings of the same steps.
 
 FOLDER is that of finetune.py. Each step is coded tensor by tensor. Sizes are the bytes of all tensors, divided by those
-of their deltas. Speeds are in GB/s of tensors, on one thread and on all; the best of three."""
+of their deltas. Speeds are in GB/s of tensors: by the CPU time of one thread, and by the clock with all; the best of
+three."""
 
 from __future__ import annotations
 
@@ -93,12 +94,13 @@ def all_of(call: Callable, rows: list, threads: int) -> list:
         return list(pool.map(lambda row: call(*row), rows))
 
 
-def best_seconds(call: Callable, tries: int) -> float:
+def best_seconds(call: Callable, threads: int, tries: int) -> float:
+    clock = time.process_time if threads == 1 else time.perf_counter
     times = []
     for _ in range(tries):
-        begin = time.perf_counter()
+        begin = clock()
         call()
-        times.append(time.perf_counter() - begin)
+        times.append(clock() - begin)
     return min(times)
 
 
@@ -147,9 +149,10 @@ def main() -> None:
         deltas = all_of(coding.encode, tensors, cores)
         to_apply = [(delta, old) for delta, (old, _) in zip(deltas, tensors)]
         assert all(np.array_equal(made, new) for made, (_, new) in zip(all_of(coding.apply, to_apply, 1), tensors))
-        speeds = [bytes / 1e9 / best_seconds(lambda: all_of(call, what, threads), 1 if "19" in name else 3)
+        tries = 1 if "19" in name else 3
+        speeds = [bytes / 1e9 / best_seconds(lambda: all_of(call, what, threads), threads, tries)
                   for call, what in ((coding.encode, tensors), (coding.apply, to_apply)) for threads in (1, cores)]
-        print(f"| {name} | " + " | ".join(f"{s:.2f}" if s < 1 else f"{s:.1f}" for s in speeds) + " |", flush=True)
+        print(f"| {name} | " + " | ".join(f"{s:.2g}" for s in speeds) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -107,10 +107,8 @@ def encode(new, base, type: str, form: Form, level: int, worker: Worker):
     if form.compression == "tuck":
         values, own = values_of(new, type)
         how = _tuck.Settings("", own, -1, 0.0, True, worker.threads, False, False)  # without the shape
-        room = np.empty(_tuck.most_bytes(values, how, True), np.uint8)
-        size = _tuck.encode_delta(values, values_of(base, type)[0], own, room, how)
-        room.resize(size, refcheck=False)  # gives back what the delta does not need
-        return room
+        room = worker.room("frame", _tuck.most_bytes(values, how, True))
+        return room[:_tuck.encode_delta(values, values_of(base, type)[0], own, room, how)].copy()
     if form.encoding == "xor":
         payload = np.bitwise_xor(new, base, out=worker.room("payload", len(new)))
     else:
