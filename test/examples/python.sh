@@ -24,15 +24,17 @@ cmake -S "$work"/sdist/tuck-*/ -B "$work/sdist/build" -DPython_EXECUTABLE="$work
   -Dnanobind_DIR="$("$work/env/bin/python" -m nanobind --cmake_dir)" $CMAKE_ARGS >"$work/sdist.log" 2>&1 ||
   { cat "$work/sdist.log"; exit 1; }
 "$pip" install --quiet --no-compile --no-deps --target "$work/package" "$work"/tuck-*.whl  # for other tests
-"$pip" install --quiet --no-compile "$work"/tuck-*.whl
+"$pip" install --quiet --no-compile "$work"/tuck-*.whl xxhash blake3 zstandard
 cd "$work"
 tests() {  # tests PYTHON
   "$1" "$source/test/examples/python_test.py"
   "$1" "$source/test/examples/python_device_test.py"
 }
 tests "$work/env/bin/python"
+"$work/env/bin/python" "$source/test/examples/streams_test.py"
 if "$python" -c "import numpy, torch" 2>/dev/null; then
   PYTHONPATH=$work/package tests "$python"
+  PYTHONPATH=$work/package "$python" "$source/test/examples/streams_test.py" Streams.test_torch
 fi
 # Without code for GPUs.
 rm "$work"/env/lib/python3*/site-packages/tuck/libtuck_device.so

@@ -731,12 +731,12 @@ def _nearest(name, names) -> str:
 
 
 def __dir__():
-    return [*__all__, "training", "__doc__", "__version__"]
+    return [*__all__, "streams", "training", "__doc__", "__version__"]
 
 
 def __getattr__(name):
-    if name == "training":  # not loaded before it is used
+    if name in ("streams", "training"):  # not loaded before it is used
         from importlib import import_module
 
-        return import_module("tuck.training")
+        return import_module(f"tuck.{name}")
     raise AttributeError(f"module 'tuck' has no attribute {name!r}")
