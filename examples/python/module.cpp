@@ -2,6 +2,7 @@
 // CPU. Encoding and decoding run without the interpreter's lock.
 #include "plan.hpp"
 
+#include <tuck/core/version.hpp>
 #include <tuck/frame/delta_writers.hpp>
 
 #include <nanobind/stl/array.h>
@@ -225,6 +226,8 @@ NB_MODULE(_tuck, m) {
         }
       },
       nullptr);
+  m.attr("version") =
+      std::to_string(version_major) + "." + std::to_string(version_minor) + "." + std::to_string(version_patch);
   m.def("set_errors", [](nb::dict classes) { error_classes = classes.release().ptr(); }, "classes"_a);
   nb::class_<encode_settings>(m, "Settings")
       .def(
