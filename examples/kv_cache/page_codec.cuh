@@ -1,7 +1,7 @@
 // Encodes batches of pages to frames on a stream, and decodes them. Each frame has a budget. A page is encoded without
-// loss if that fits its budget, otherwise within a bound that the caller allows, otherwise it is refused. Pages of 8-bit
-// floats have no bounds, as quantize has no such type. Nothing here allocates, waits or throws. The pool (kv_pool.cuh)
-// and the C ABI (tuck_pages.h) are built on this.
+// loss if that fits its budget, otherwise within a bound that the caller allows, otherwise it is refused. Pages of
+// 8-bit floats have no bounds, as quantize has no such type. Nothing here allocates, waits or throws. The pool
+// (kv_pool.cuh) and the C ABI (tuck_pages.h) are built on this.
 #pragma once
 
 #include "tuck_pages.h"
