@@ -17,6 +17,10 @@ except ImportError as missing:
     sys.exit(77)
 
 
+def width(dtype):  # PyTorch 1.13 has no itemsize
+    return torch.empty(0, dtype=dtype).element_size()
+
+
 def stand_in():
     """The modules that tuck.lmcache imports, and what the tests need of LMCache, with the same names and calls."""
     factories = {}
@@ -62,10 +66,10 @@ def stand_in():
 
         def get_size(self):
             return self._used if self._used is not None else sum(
-                prod(shape) * dtype.itemsize for shape, dtype in zip(self.metadata.shapes, self.metadata.dtypes))
+                prod(shape) * width(dtype) for shape, dtype in zip(self.metadata.shapes, self.metadata.dtypes))
 
         def get_tensor(self, i):
-            sizes = [prod(shape) * dtype.itemsize for shape, dtype in zip(self.metadata.shapes, self.metadata.dtypes)]
+            sizes = [prod(shape) * width(dtype) for shape, dtype in zip(self.metadata.shapes, self.metadata.dtypes)]
             part = self.raw_data[sum(sizes[:i]):sum(sizes[:i + 1])]
             return part.view(self.metadata.dtypes[i]).view(self.metadata.shapes[i]) if self.valid else None
 
@@ -114,7 +118,7 @@ F8 = [getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2") if hasat
 
 def memory(shapes, dtypes):
     shapes = [torch.Size(shape) for shape in shapes]
-    size = sum(shape.numel() * dtype.itemsize for shape, dtype in zip(shapes, dtypes))
+    size = sum(shape.numel() * width(dtype) for shape, dtype in zip(shapes, dtypes))
     of = MemoryObjMetadata(shape=shapes[0], dtype=dtypes[0], address=0, phy_size=size, ref_count=1, shapes=shapes,
                            dtypes=dtypes)
     return TensorMemoryObj(torch.zeros(size, dtype=torch.uint8), of, None)
