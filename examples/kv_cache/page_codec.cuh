@@ -137,8 +137,10 @@ template <tuck::codec L> class page_codec {
       return s;
     if (header.chunk_values > tuck::max_device_chunk_values<L>) return tuck::status::unsupported;
     if (!loses()) return tuck::status::ok;
-    if constexpr (takes_bounds) return bounded_.check();
-    return tuck::status::unsupported_type;
+    if constexpr (takes_bounds)
+      return bounded_.check();
+    else
+      return tuck::status::unsupported_type;
   }
   // Returns the budget that every page fits without loss.
   uint64_t worst_frame_bytes() const noexcept {
@@ -190,20 +192,21 @@ template <tuck::codec L> class page_codec {
     using item = tuck::decode_item<T>;
     if (const tuck::status s = check_call(from.size(), workspace); s != tuck::status::ok) return {s};
     const uint64_t n = from.size();
-    tuck::outcome *const lossless = outcomes(workspace, 0), *const bounded = outcomes(workspace, 1);
-    if constexpr (!takes_bounds) {
-      const tuck::result r = tuck::decode_batch(lossless_, from, sizes(), scratch(workspace), {lossless, n}, stream);
-      if (!r) return r;
-      return detail::for_each_page(detail::conclude<item>{n, from.data(), lossless, nullptr, results, false}, stream);
+    tuck::outcome *const lossless = outcomes(workspace, 0), *bounded = nullptr;
+    tuck::result r{};
+    if constexpr (takes_bounds) {
+      bounded = outcomes(workspace, 1);
+      item *const a = items<item>(workspace, 0), *const b = items<item>(workspace, 1);
+      r = detail::for_each_page(detail::split<T>{n, from.data(), a, b}, stream);
+      if (r)
+        r = tuck::decode_batch(lossless_, tuck::span<const item>(a, n), sizes(), scratch(workspace), {lossless, n},
+                               stream);
+      if (r)
+        r = tuck::decode_batch(bounded_codec{}, tuck::span<const item>(b, n), sizes(), scratch(workspace), {bounded, n},
+                               stream);
+    } else {
+      r = tuck::decode_batch(lossless_, from, sizes(), scratch(workspace), {lossless, n}, stream);
     }
-    item *const a = items<item>(workspace, 0), *const b = items<item>(workspace, 1);
-    tuck::result r = detail::for_each_page(detail::split<T>{n, from.data(), a, b}, stream);
-    if (r)
-      r = tuck::decode_batch(lossless_, tuck::span<const item>(a, n), sizes(), scratch(workspace), {lossless, n},
-                             stream);
-    if (r)
-      r = tuck::decode_batch(bounded_codec{}, tuck::span<const item>(b, n), sizes(), scratch(workspace), {bounded, n},
-                             stream);
     if (!r) return r;
     return detail::for_each_page(detail::conclude<item>{n, from.data(), lossless, bounded, results, false}, stream);
   }
