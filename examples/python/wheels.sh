@@ -1,6 +1,6 @@
 #!/bin/sh
-# wheels.sh DIST PYTHON...: makes in the folder DIST what one publishes: a wheel of the package for x86-64 by each PYTHON,
-# a wheel of the headers, and the source archive of the package. A wheel by Python 3.12 or later serves all later ones.
+# wheels.sh DIST PYTHON...: makes in the folder DIST what one publishes: a wheel of the package for x86-64 by each
+# PYTHON, a wheel of the headers, and the source archive of the package. A wheel by Python 3.12 serves all later ones.
 #
 # The compiler is zig's, which PyPI has: it links against the glibc that manylinux_2_28 names, whatever this machine
 # has, and with its own C++ library. All codecs are compiled once. Nothing is uploaded.
@@ -22,7 +22,8 @@ for name in cc c++; do
   chmod +x "$work/$name"
 done
 export CC="$work/cc" CXX="$work/c++"
-export CXXFLAGS=-fno-sanitize=undefined  # which zig sets where nothing optimizes
+# Without -O2, zig would compile one more C++ library for CMake's first programs, and use a sanitizer.
+export CXXFLAGS="-O2 -fno-sanitize=undefined"
 # Unwinding is libgcc_s's, as pthread_exit's is, and not that of a library of zig's within the extension: pthread_exit,
 # which Python before 3.14 calls, would end the process. A library of the same name stands for it here.
 for name in Backtrace DeleteException ForcedUnwind GetCFA GetGR GetIP GetIPInfo GetLanguageSpecificData GetRegionStart \
