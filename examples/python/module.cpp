@@ -218,11 +218,13 @@ NB_MODULE(_tuck, m) {
           PyObject* type = error_classes != nullptr ? PyDict_GetItem(error_classes, key.ptr()) : nullptr;
           PyErr_SetString(type != nullptr ? type : PyExc_ValueError, tools::printable(f.text).c_str());
         } catch (const tools::file_error& e) {
-          if (e.error_number() == 0)
+          if (e.error_number() == 0) {
             PyErr_SetString(PyExc_OSError, e.what());
-          else  // FileNotFoundError and the like
-            PyErr_SetObject(PyExc_OSError,
-                            nb::make_tuple(e.error_number(), std::strerror(e.error_number()), e.file().c_str()).ptr());
+          } else {  // FileNotFoundError and the like; Python 3.10 takes their class from the object only
+            const nb::object error =
+                nb::handle(PyExc_OSError)(e.error_number(), std::strerror(e.error_number()), e.file().c_str());
+            PyErr_SetObject(error.type().ptr(), error.ptr());
+          }
         }
       },
       nullptr);
