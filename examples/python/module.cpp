@@ -2,6 +2,7 @@
 // CPU. Encoding and decoding run without the interpreter's lock.
 #include "plan.hpp"
 
+#include <tuck/core/version.hpp>
 #include <tuck/frame/delta_writers.hpp>
 
 #include <nanobind/stl/array.h>
@@ -220,14 +221,18 @@ NB_MODULE(_tuck, m) {
           PyObject* type = error_classes != nullptr ? PyDict_GetItem(error_classes, key.ptr()) : nullptr;
           PyErr_SetString(type != nullptr ? type : PyExc_ValueError, tools::printable(f.text).c_str());
         } catch (const tools::file_error& e) {
-          if (e.error_number() == 0)
+          if (e.error_number() == 0) {
             PyErr_SetString(PyExc_OSError, e.what());
-          else  // FileNotFoundError and the like
-            PyErr_SetObject(PyExc_OSError,
-                            nb::make_tuple(e.error_number(), std::strerror(e.error_number()), e.file().c_str()).ptr());
+          } else {  // FileNotFoundError and the like; Python 3.10 takes their class from the object only
+            const nb::object error =
+                nb::handle(PyExc_OSError)(e.error_number(), std::strerror(e.error_number()), e.file().c_str());
+            PyErr_SetObject(error.type().ptr(), error.ptr());
+          }
         }
       },
       nullptr);
+  m.attr("version") =
+      std::to_string(version_major) + "." + std::to_string(version_minor) + "." + std::to_string(version_patch);
   m.def("set_errors", [](nb::dict classes) { error_classes = classes.release().ptr(); }, "classes"_a);
   nb::class_<encode_settings>(m, "Settings")
       .def(
