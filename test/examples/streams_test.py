@@ -433,6 +433,51 @@ class Streams(Case):
         self.receiver().pull()
         self.expect(1)
 
+    def test_full_versions_are_whole_and_of_the_model(self):
+        publisher = self.publisher()
+        self.publish(publisher, 1, full=True)
+        folder = f"{self.source}/weight_v000001"
+        checksums = next(f"{folder}/{name}" for name in os.listdir(folder) if name.startswith("tuck-checksums-"))
+        with open(checksums, "rb") as file:
+            good = file.read()
+        os.remove(checksums)
+        with self.assertRaisesRegex(tuck.StreamError, "version 1: tensor '.*': it has no checksum"):
+            self.receiver().pull()
+        content = json.loads(good)
+        content["checksums"]["more"] = "0"
+        with open(checksums, "w") as file:
+            json.dump(content, file)
+        with self.assertRaisesRegex(tuck.StreamError, "version 1: tensor 'more': it is missing"):
+            self.receiver().pull()
+        with open(checksums, "wb") as file:
+            file.write(good)
+        self.expect(0)
+        other = f"{self.folder}/other"
+        shutil.copytree(self.local, other)
+        path = next(f"{other}/{name}" for name in os.listdir(other) if name.endswith(".safetensors"))
+        with open(path, "rb") as file:
+            content = file.read()
+        size = struct.unpack("<Q", content[:8])[0]
+        header = json.loads(content[8:8 + size])
+        name = next(n for n, t in header.items() if n != "__metadata__" and len(t["shape"]) == 2)
+        header[name]["shape"].reverse()
+        text = json.dumps(header).encode()
+        with open(path, "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + content[8 + size:])
+        with self.assertRaisesRegex(tuck.StreamError, f"version 1: tensor '{name}': it is .* in the local checkpoint"):
+            Receiver(self.source, other).pull()
+        self.receiver().pull()
+        self.expect(1)
+
+    def test_a_damaged_fold_is_passed_over(self):
+        publisher = self.publisher()
+        for version in (1, 2):
+            self.publish(publisher, version)
+        fold = self.receiver().fold(0, 2)
+        os.remove(fold / "model.safetensors.index.json")
+        self.receiver().pull()
+        self.expect(2)
+
     def test_a_failed_upload_is_repeated(self):
         sent, fails = [], [True]
 
@@ -843,7 +888,8 @@ def train(folder, pause):
         os.rename(f"{folder}/digests/.{version}", f"{folder}/digests/{version}")
         publisher.publish(version, model.arrays(), full=version % 40 == 0)
         time.sleep(pause)
-    Path(folder, "last").write_text(str(version))
+    Path(folder, ".last").write_text(str(version))
+    os.rename(f"{folder}/.last", f"{folder}/last")  # the others read it when it is there
 
 
 def digest_of(folder, version):
