@@ -10,7 +10,7 @@
 #pragma once
 
 #include <tuck/codec/inflate/inflate_warp.cuh>
-#include <tuck/frame/batch_kernels.cuh>
+#include <tuck/frame/slots.cuh>
 #include <tuck/frame/device.cuh>
 
 namespace tuck::inline TUCK_ABI {
@@ -63,8 +63,8 @@ status make_job(Job& job, span<const Item> items, const batch_sizes& sizes, scra
 
 inline namespace TUCK_ARCH {
 
-template <codec C, class ItemJob, class Item>
-result encode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<const Item> items,
+template <class ItemJob, codec C, class Item>
+result encode_batch(const C& codec, span<const Item> items,
                     const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const frame_options& options, const launch_options& how) noexcept {
   batch_job<ItemJob> job{};
@@ -87,17 +87,20 @@ result encode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<con
   if constexpr (adaptive_codec<C>) {
     if (!tuck::aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
     if constexpr (floating_element<value_t<C>>) {
+      using prepass = batch_job<prepass_job<value_t<C>>>;
       job.has_prepass = codec.needs_range();
-      if (job.has_prepass)
-        if (const result r = launch(prepass_batch_kernel<C, block_threads>, job, job.to_draw.most(), how, stream); !r)
-          return r;
+      if (job.has_prepass) {
+        const prepass first{{{}, 0, job.item.head}, job.items, job.outcomes, job.to_draw, true, job.head};
+        const result r = launch(prepass_kernel<prepass, block_threads>, first, job.to_draw.most(), how, stream);
+        if (!r) return r;
+      }
     }
   }
-  return launch(kernel, job, job.to_draw.most(), how, stream);
+  return launch(encode_kernel<batch_job<ItemJob>, block_threads>, job, job.to_draw.most(), how, stream);
 }
 
-template <codec C, class ItemJob, class Item>
-result decode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<const Item> items,
+template <class ItemJob, codec C, class Item>
+result decode_batch(const C& codec, span<const Item> items,
                     const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const launch_options& how) noexcept {
   // A slot is 16 KiB of output, or the default chunk of the codec if that is larger. It does not depend on the frames,
@@ -110,7 +113,8 @@ result decode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<con
     return {s};
   if constexpr (std::is_same_v<C, by_width<C>>) job.item.codec = codec;
   job.item.type = dtype_of<value_t<C>>;
-  return items.empty() ? result{} : launch(kernel, job, job.to_draw.most(), how, stream);
+  if (items.empty()) return {};
+  return launch(decode_kernel<batch_job<ItemJob>, block_threads>, job, job.to_draw.most(), how, stream);
 }
 
 }  // namespace TUCK_ARCH
@@ -135,8 +139,7 @@ template <codec C>
 result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, const batch_sizes& sizes,
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const frame_options& options = {}, const launch_options& how = {}) noexcept {
-  return detail::encode_batch(encode_batch_kernel<by_width<C>, block_threads>, codec, items, sizes, scratch, outcomes,
-                              stream, options, how);
+  return detail::encode_batch<encode_job<by_width<C>>>(codec, items, sizes, scratch, outcomes, stream, options, how);
 }
 
 /// Decodes the first decode_item::values.size() values of each frame. Outcome i is what decode writes for item i, or
@@ -154,8 +157,7 @@ template <codec C>
 result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, const batch_sizes& sizes,
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const launch_options& how = {}) noexcept {
-  return detail::decode_batch(decode_batch_kernel<by_width<C>, block_threads>, codec, items, sizes, scratch, outcomes,
-                              stream, how);
+  return detail::decode_batch<decode_job<by_width<C>, known_zero>>(codec, items, sizes, scratch, outcomes, stream, how);
 }
 
 /// @cond

@@ -2,14 +2,16 @@
 #pragma once
 
 #include <tuck/codec/block.cuh>
-#include <tuck/frame/look_back.cuh>
 #include <tuck/frame/reader.hpp>
+#include <tuck/frame/sums.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
-// Shared memory of a chunk_decoder with `Sums` checksums per chunk, for `Chunks` chunks at once.
-template <codec C, int Threads, int Sums, int Chunks> struct chunk_decoder_storage {
-  detail::decoder_storage<block_decoder<C, Threads>, Chunks> block;
+// Shared memory of a chunk_decoder with `Sums` checksums per chunk, for `Chunks` chunks at once. With one buffer, the
+// payload of the next chunk comes after this one has been decoded.
+template <codec C, int Threads, int Sums, int Chunks, int Buffers> struct chunk_decoder_storage {
+  static_assert(Buffers == 1 || Buffers == Chunks);
+  detail::decoder_storage<block_decoder<C, Threads>, Buffers> block;
   typename block_sums<Threads, Sums>::TempStorage sums;
   device::uninitialized<chunk_view> chunk[Chunks];
   status verdict[Chunks];  // on its entry, then on its checksum
@@ -17,7 +19,9 @@ template <codec C, int Threads, int Sums, int Chunks> struct chunk_decoder_stora
 
 // Decodes chunks of an opened frame with a whole block, each in one of `Chunks` slots. All threads get the status. The
 // frame is in device memory, aligned to 16. If the status is not ok, the contents of `out` are unspecified.
-template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>, int Chunks = 1> class chunk_decoder {
+template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>, int Chunks = 1,
+          int Buffers = Chunks>
+class chunk_decoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
   using output = Output;
@@ -26,7 +30,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
   using sums_of_block = block_sums<Threads, is_delta ? 2 : 1>;
 
  public:
-  using TempStorage = chunk_decoder_storage<C, Threads, is_delta ? 2 : 1, Chunks>;
+  using TempStorage = chunk_decoder_storage<C, Threads, is_delta ? 2 : 1, Chunks, Buffers>;
 
   __device__ explicit chunk_decoder(TempStorage& temp) : temp_(temp) {}
 
@@ -46,10 +50,13 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
   __device__ void find(const frame_view& frame, uint64_t i, directory_entry entry, int slot) {
     temp_.verdict[slot] = frame.chunk(i, entry, sizeof(T), temp_.chunk[slot].get());
   }
+  // The same where there is no chunk, so that there is nothing to fetch.
+  __device__ void find_none(int slot) { temp_.verdict[slot] = status::bad_chunk_entry; }
   __device__ static const uint64_t* entry_of(const frame_view& frame, uint64_t i) {
     return word_at(frame, frame.layout().directory, i);
   }
-  // After a barrier: returns the bytes that have to come to buffer[slot] before the next step.
+  __device__ std::byte* buffer(int slot) { return temp_.block.buffer[Buffers == 1 ? 0 : slot]; }
+  // After a barrier: returns the bytes that have to come to the buffer of the slot before the next step.
   __device__ const_bytes to_fetch(int slot) const {
     const chunk_view& chunk = temp_.chunk[slot].get();
     return temp_.verdict[slot] == status::ok && chunk.kind == chunk_kind::encoded ? chunk.payload : const_bytes{};
@@ -144,7 +151,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
   __device__ __forceinline__ status read(const C& codec, uint32_t size, uint32_t count, int slot, output& out) {
     coder block(temp_.block.codec);
     if constexpr (is_delta && uses_base<C>) block.use_base(out.base_of_chunk());
-    return block.read(codec, temp_.block.buffer[slot], size, count, out);
+    return block.read(codec, buffer(slot), size, count, out);
   }
   __device__ __forceinline__ status restore(const C& codec, const chunk_view& chunk, int slot, output& out) {
     switch (chunk.kind) {

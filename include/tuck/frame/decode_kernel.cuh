@@ -1,12 +1,13 @@
-// The decode kernel of all codecs. Frames are untrusted: each block checks the header and the directory entries that it
+// The decode kernel of all codecs. Frames are untrusted: each block checks the headers and the directory entries that it
 // uses, and all blocks together check the digest of the contents. Values that cannot be restored become zeros.
 //
-// While a block decodes a chunk, the next one comes to shared memory, and the directory entry of the one after that.
-// Blocks draw chunks by ticket, but for their first two.
+// A block decodes one chunk after the other, of one frame or of the items of a batch. Meanwhile the next one comes to
+// shared memory, and what it takes to find the one after that: its directory entry, or the header of another frame.
 #pragma once
 
 #include <tuck/core/block_copy.cuh>
 #include <tuck/frame/chunk_decoder.cuh>
+#include <tuck/frame/slots.cuh>
 
 #include <new>
 
@@ -34,299 +35,436 @@ template <codec C, class First = uint64_t> struct decode_job {
   scratch_head* head;
 };
 
-// What one block does of a decode_job: some chunks, and a share of the checksum of the contents. The last
-// block to finish writes the outcome.
-template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
+// What one block does of a call, whose Job is that of its frame, or of a batch.
+//
+// The work is divided into shares: the blocks of a call, or the slots of each item of a batch. Share i of n sums its
+// part of the contents, and has the chunks i, i + n, ...; but from the third one on, the blocks of a call draw them by
+// ticket, because they have different speeds. So they draw slots. The last share of a frame writes its outcome.
+//
+// A task is a chunk of a share, or a share without chunks. A block is about three tasks at once, which may be of as many
+// items: it decodes one, fetches the next one, and its first warp locates the one after that.
+template <class Job, int Threads> class frame_decoder {
+  static constexpr bool is_batch = is_batch_job<Job>;
+  using item_job = item_job_of<Job>;
+  using C = decltype(item_job::codec);
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
-  using output = typename Job::template output<Threads>;
-  static constexpr bool is_delta = is_delta_job<Job>, fetches = std::is_same_v<Job, decode_job<C>>;
-  // Buffers for chunks: with two, the next chunk comes while one is decoded, else only its directory entry.
-  static constexpr int buffers = fetches && detail::decode_policy<block_decoder<C, Threads>>::fetches ? 2 : 1;
-  using decoder = chunk_decoder<C, Threads, output, buffers>;
+  using output = typename item_job::template output<Threads>;
+  static constexpr bool is_delta = is_delta_job<item_job>;
+  // Buffers for chunks: with two, the next chunk comes while one is decoded, else after that.
+  static constexpr int buffers = !is_batch && !is_delta && detail::decode_policy<block_decoder<C, Threads>>::fetches ? 2 : 1;
+  using decoder = chunk_decoder<C, Threads, output, 2, buffers>;
   using copy = device::block_copy<Threads>;
   static constexpr uint64_t most_drawn = 1u << 31;  // chunks, so that tickets do not overflow
+  static constexpr uint32_t tasks_at_once = 3;
 
- public:
-  struct TempStorage : std::conditional_t<is_delta, delta_digests, no_digests> {
-    typename decoder::TempStorage chunk;
-    typename copy::TempStorage of_copy;
-    // If the job fetches: the directory entry of chunk `next`, on its way until thread 0 has waited for it in `find`.
-    uint64_t entry;
-    // If the job fetches: the next chunk. All threads read it at the top of a round. Later, behind a barrier, thread 0
-    // sets it to the chunk after that and loads the entry of that chunk.
-    uint64_t next;
-    typename block_sums<Threads>::TempStorage sums;
+  struct item_state : std::conditional_t<is_delta, delta_digests, no_digests> {
     device::uninitialized<frame_view> view;
     device::uninitialized<C> codec;
     uint64_t first_chunk, end_chunk;  // chunks with values of the job
-    T* part;                          // address of the first value of the current chunk in the output
-    uint32_t part_begin, part_end;    // values of the current chunk that are written
-    status verdict;
-    bool part_is_whole;  // see block_output
-    bool last;
+    uint32_t done;                    // slots of the item that this block has
+    uint32_t shares;                  // all slots of the item
+    uint32_t index;                   // of the item in the batch
+    status verdict;                   // on the header
+    stored_if<is_batch, item_job> job;
+  };
+  struct task {
+    uint64_t chunk;
+    uint32_t share;  // of a batch
+    uint8_t item;    // index of its item_state
+    bool any;        // false: there are no more tasks
+    bool opens;      // the first one of an item: chunk is not known until the header has come
+    bool begins;     // the first one of a share
+    bool has_chunk;  // set by `find`
   };
 
-  static_assert(is_delta ||
+ public:
+  struct TempStorage {
+    typename decoder::TempStorage chunk;
+    typename copy::TempStorage of_copy;
+    item_state items[is_batch ? tasks_at_once : 1];
+    task tasks[tasks_at_once];
+    uint64_t entry;  // directory entry of the task that was located, unless it opens an item
+    typename block_sums<Threads>::TempStorage sums;
+    T* part;                        // address of the first value of the current chunk in the output
+    uint32_t part_begin, part_end;  // values of the current chunk that are written
+    bool part_is_whole;             // see block_output
+    bool last;
+    uint32_t epoch;
+    stored_if<is_batch, batch_cursor::TempStorage> cursor;
+  };
+
+  static_assert(is_batch || is_delta ||
                 sizeof(TempStorage) - sizeof(C) <= sizeof(TempStorage::chunk.block) + detail::shared_of_kernel);
 
   __device__ frame_decoder(TempStorage& temp, const Job& job) : temp_(temp), job_(job) {}
 
-  // Does this block's part of a call.
+  // Does this block's part. The last block resets the scratch for the next call.
   __device__ void run() {
-    if constexpr (Job::verified)
+    if constexpr (is_batch) {
+      for (item_state& item : temp_.items) detail::copy_job<Threads>(item.job, job_.item);
+    } else if constexpr (item_job::verified) {
       if (device::load(&job_.result->code) != status::ok) return;
-    run(share_of_grid{});
-  }
-  // Does a share of a call, or of an item of a batch. The last share writes the outcome and resets the state for the
-  // next call. Between two calls there must be a sync_block().
-  template <class Share> __device__ void run(const Share& share) {
-    open();
-    if (temp_.verdict == status::ok) {
-      decode_chunks(share);
-    } else if (!is_delta && !is_mismatch(temp_.verdict)) {
-      zero_fill(uint64_t{share.index()} * Threads, uint64_t{share.count()} * Threads);
     }
-    if constexpr (!Job::verified) close(share);
+    copy fetched(temp_.of_copy);  // has a barrier
+    decoder block(temp_.chunk);
+    const auto fetch = [&](const task& t, int slot) {
+      if (!t.any) return;
+      const const_bytes payload = block.to_fetch(slot);
+      fetched.begin(block.buffer(slot), payload.data(), static_cast<uint32_t>(payload.size()));
+    };
+    const auto leads = [] { return device::thread_id_anew() < device::warp_size; };
+    uint32_t ticket = 0;  // in thread 0, of a call
+    if (leads()) {
+      begin();
+      find(block, temp_.tasks[0], 0);
+      locate(temp_.tasks[0], temp_.tasks[1], ticket);
+    }
+    device::sync_block();
+    fetch(temp_.tasks[0], 0);
+    int slot = 0;
+    for (uint32_t i = 0; temp_.tasks[i].any;) {
+      const uint32_t following = i + 1 == tasks_at_once ? 0 : i + 1;
+      const task& now = temp_.tasks[i];
+      task &next = temp_.tasks[following], &after = temp_.tasks[tasks_at_once - i - following];  // the numbers add up to 3
+      if (leads()) {
+        if (!is_delta && threadIdx.x == 0) find_part(now);
+        find(block, next, slot ^ 1);
+      }
+      if (now.begins) begin_share(now);
+      fetched.wait();
+      if (leads()) locate(next, after, ticket);
+      if constexpr (buffers == 2) fetch(next, slot ^ 1);
+      decode(block, now, slot);
+      slot ^= 1;
+      if constexpr (buffers == 1) fetch(next, slot);
+      if constexpr (is_batch)
+        if (!next.any || next.item != now.item) close(now);
+      i = following;
+    }
+    if constexpr (!is_batch)
+      close(temp_.tasks[0]);
+    else if (finish_batch(*job_.head, temp_.last) && threadIdx.x == 0)
+      reset(*job_.head, temp_.epoch);
   }
 
  private:
-  // Index of this share of the work, and number of shares. Computed at each use, so that no registers hold them.
-  struct share_of_grid {
-    __device__ static uint32_t index() { return blockIdx.x; }
-    __device__ static uint32_t count() { return gridDim.x; }
-  };
+  __device__ batch_cursor cursor() const { return batch_cursor(temp_.cursor.get()); }
+  __device__ item_state& item_of(const task& t) const { return temp_.items[is_batch ? t.item : 0]; }
+  __device__ const item_job& job_of(const item_state& item) const {
+    if constexpr (is_batch)
+      return item.job.get();
+    else
+      return job_;
+  }
+  // Index of a task's share, and number of shares. Computed at each use, so that no registers hold them.
+  __device__ uint32_t share(const task& t) const { return is_batch ? t.share : blockIdx.x; }
+  __device__ uint32_t shares(const item_state& item) const { return is_batch ? item.shares : gridDim.x; }
 
-  // Counts the share as finished.
-  template <class Share> __device__ void close(const Share& share) {
-    constexpr bool of_item = !std::is_same_v<Share, share_of_grid>;
-    if (threadIdx.x == 0) {
-      if constexpr (is_delta) temp_.publish(*job_.head);
-      temp_.last = finish_share(*job_.head, share.count());
+  // -- how the first warp comes to a task -----------------------------------------------------------------------------
+
+  // Locates the first task of the block. If there is none, tasks[0].any is false.
+  __device__ void begin() {
+    task& first = temp_.tasks[0];
+    if constexpr (is_batch) {
+      if (threadIdx.x == 0) {
+        temp_.epoch = device::load_relaxed(&job_.head->epoch);
+        cursor().begin();
+        first.any = false;
+        first.item = tasks_at_once - 1;
+      }
+      device::sync_warp();
+      locate_slot(first, first);
+    } else {
+      if (threadIdx.x == 0) {
+        first.any = first.opens = first.begins = true;
+        if constexpr (is_delta) temp_.items[0].clear_digests();
+      }
+      fetch_header(temp_.items[0]);
     }
-    device::sync_block();
-    if (!temp_.last) return;
-    write_outcome();
-    if (threadIdx.x == 0) of_item ? clear_item(*job_.head) : reset(*job_.head, device::load_relaxed(&job_.head->epoch));
+  }
+  // Locates the task after `before`, whose chunk is known. What it takes to find it comes to shared memory.
+  __device__ void locate(const task& before, task& next, uint32_t& ticket) {
+    const item_state& item = item_of(before);
+    if constexpr (is_batch) {
+      device::sync_warp();  // thread 0 has found `before`
+      const bool stays = before.any && item.verdict == status::ok && before.chunk + item.shares < item.end_chunk;
+      if (!stays && before.any && gridDim.x < job_.to_draw.most()) return locate_slot(before, next);
+      if (threadIdx.x != 0) return;
+      next.any = stays;
+      next.opens = next.begins = false;
+      if (!stays) return;
+      next.item = before.item;
+      next.share = before.share;
+      next.chunk = before.chunk + item.shares;
+      fetch_entry(next);
+    } else if (threadIdx.x == 0) {
+      next.opens = next.begins = next.any = false;
+      if (!before.any || item.verdict != status::ok) return;
+      // A launch that does not reset the scratch leaves it as it is.
+      const bool draws = !item_job::verified && item.end_chunk - item.first_chunk <= most_drawn;
+      // The second chunk of a block follows from the first one. The ticket was drawn while another chunk was decoded.
+      const bool second = !draws || before.opens;
+      next.chunk = second ? before.chunk + gridDim.x : item.first_chunk + 2 * uint64_t{gridDim.x} + ticket;
+      next.any = next.chunk < item.end_chunk;
+      if (!next.any) return;
+      fetch_entry(next);
+      if (draws) ticket = device::atomic_add(&job_.head->ticket, 1u);
+    }
+  }
+  // Locates the task of a slot that is not that of `before`.
+  __device__ void locate_slot(const task& before, task& next) {
+    bool any = false, opened = false;
+    while (!opened) {
+      any = cursor().draw(job_);  // not before: other blocks wait until the item of a slot that was drawn is open
+      device::sync_warp();
+      if (!any) break;
+      opened = device::shfl(threadIdx.x == 0 ? uint32_t{open(before, next)} : 0u, 0) != 0;
+    }
+    device::sync_warp();
+    if (!any) {
+      if (threadIdx.x == 0) next.any = false;
+    } else if (next.opens) {
+      fetch_header(item_of(next));
+    }
+  }
+  // Sets `next` to the slot of the cursor, with one thread. Returns false if its item cannot be decoded.
+  __device__ bool open(const task& before, task& next) {
+    const batch_cursor at = cursor();
+    const bool stays = before.any && item_of(before).index == at.item();
+    const auto item = static_cast<uint8_t>(stays ? before.item : before.item == tasks_at_once - 1 ? 0 : before.item + 1);
+    if (!stays && !open_item_at(at, temp_.items[item])) return false;
+    item_state& state = temp_.items[item];
+    ++state.done;
+    next.item = item;
+    next.share = at.index();
+    next.any = next.begins = true;
+    next.opens = !stays;
+    if (stays && state.verdict == status::ok) {
+      next.chunk = state.first_chunk + at.index();
+      if (next.chunk < state.end_chunk) fetch_entry(next);
+    }
+    return true;
+  }
+  __device__ bool open_item_at(const batch_cursor& at, item_state& item) {
+    const typename item_job::item in = job_.items[at.item()];
+    outcome* const result = job_.outcomes + at.item();
+    if constexpr (item_job::verified) {
+      if (device::load(&result->code) != status::ok) return false;
+    } else if (const status s = detail::check_item(in, sizeof(T), at.fits()); s != status::ok) {
+      if (at.index() == 0) device::store(result, outcome{0, s, no_chunk});
+      return false;
+    }
+    item.index = at.item();
+    item.done = 0;
+    item.shares = at.count();
+    if constexpr (is_delta) item.clear_digests();
+    item_job& job = item.job.get();
+    if constexpr (is_delta) job.base = in.base.data(), job.base_values = in.base.size();
+    job.frame = in.frame.data();
+    job.frame_capacity = in.frame.size();
+    job.out = in.values.data();
+    job.out_values = in.values.size();
+    job.result = result;
+    job.head = job_.item.head + at.item();
+    if constexpr (!item_job::verified) open_item(*job.head, at.index(), at.count() == 1, temp_.epoch);
+    return true;
   }
 
-  // Reads and checks the header. The checks are those of host::decode, in the same order.
-  __device__ void open() {
-    if constexpr (is_delta)
-      if (threadIdx.x == 0) temp_.clear_digests();
+  __device__ void fetch_entry(const task& t) {
+    device::copy_async(&temp_.entry, decoder::entry_of(item_of(t).view.get(), t.chunk));
+  }
+  __device__ void fetch_header(item_state& item) {
+    const item_job& job = job_of(item);
+    if (job.frame_capacity < sizeof(frame_header)) return;
+    const unsigned lane = device::thread_id_anew();
+    device::copy_async(reinterpret_cast<uint32_t*>(&item.view.get().header_to_be()) + lane,
+                       reinterpret_cast<const uint32_t*>(job.frame) + lane);
+  }
+  // Waits for what `locate` has requested, and finds the chunk of the task.
+  __device__ void find(decoder& block, task& t, int slot) {
+    device::wait_copies();
+    device::sync_warp();
+    if (!t.any) return;
+    item_state& item = item_of(t);
+    if (t.opens) check_header(item);
+    if (threadIdx.x != 0) return;
+    t.has_chunk = item.verdict == status::ok;
+    if (t.has_chunk) {
+      if (t.opens) t.chunk = item.first_chunk + share(t);
+      t.has_chunk = t.chunk < item.end_chunk;
+    }
+    if (!t.has_chunk) return block.find_none(slot);
+    const frame_view& view = item.view.get();
+    block.find(view, t.chunk, {t.opens ? device::load(decoder::entry_of(view, t.chunk)) : temp_.entry}, slot);
+  }
+  // Checks the header. The checks are those of host::decode, in the same order.
+  __device__ void check_header(item_state& item) {
+    const item_job& job = job_of(item);
     constexpr unsigned digest_at = offsetof(frame_header, header_digest) / 4;
-    if (device::warp_id() == 0 && job_.frame_capacity >= sizeof(frame_header)) {
+    if (job.frame_capacity >= sizeof(frame_header)) {
       const unsigned lane = device::thread_id_anew();
-      const uint32_t word = device::load(reinterpret_cast<const uint32_t*>(job_.frame) + lane);
-      reinterpret_cast<uint32_t*>(&temp_.view.get().header_to_be())[lane] = word;
       word_sum sums;
-      if (lane < digest_at) sums.add(word, lane);
+      if (lane < digest_at) sums.add(reinterpret_cast<const uint32_t*>(&item.view.get().header())[lane], lane);
       sums.sum = device::warp_sum(sums.sum);
-      device::sync_warp();
-      if (lane == 0) temp_.verdict = check(digest(sums, 4 * digest_at));
+      if (lane == 0) item.verdict = check(item, job, digest(sums, 4 * digest_at));
     } else if (threadIdx.x == 0) {
       uint64_t first = 0;
-      for (uint32_t i = 0; i < job_.frame_capacity && i < 8; ++i)
-        first |= static_cast<uint64_t>(device::load(job_.frame + i)) << (8 * i);
-      temp_.verdict = why_no_header(first, job_.frame_capacity);
+      for (uint32_t i = 0; i < job.frame_capacity && i < 8; ++i)
+        first |= static_cast<uint64_t>(device::load(job.frame + i)) << (8 * i);
+      item.verdict = why_no_header(first, job.frame_capacity);
     }
-    device::sync_block();
+    device::sync_warp();
   }
-
-  __device__ status check(uint64_t header_digest) {
-    const frame_header& header = temp_.view.get().header();
-    if (const status s = check_header(header, header_digest); s != status::ok) return s;
-    new (&temp_.codec.get()) C(job_.codec);
+  __device__ status check(item_state& item, const item_job& job, uint64_t header_digest) const {
+    const frame_header& header = item.view.get().header();
+    if (const status s = tuck::check_header(header, header_digest); s != status::ok) return s;
+    new (&item.codec.get()) C(job.codec);
     uint64_t base_values = 0;
-    if constexpr (is_delta) base_values = job_.base_values;
-    if (const status s = match_header(header, temp_.codec.get(), job_.first_value, job_.out_values, is_delta,
-                                      base_values, job_.type);
+    if constexpr (is_delta) base_values = job.base_values;
+    if (const status s = match_header(header, item.codec.get(), job.first_value, job.out_values, is_delta, base_values,
+                                      job.type);
         s != status::ok)
       return s;
     if (header.chunk_values > max_device_chunk_values<C>) return status::unsupported;
-    if (job_.frame_capacity < header.frame_bytes) return status::truncated;
-    temp_.first_chunk = job_.first_value / header.chunk_values;
-    const uint64_t end = is_delta ? header.value_count : job_.first_value + job_.out_values;
-    temp_.end_chunk = job_.out_values == 0 ? 0 : ceil_div(end, uint64_t{header.chunk_values});
-    temp_.view.get().set_frame(job_.frame);
+    if (job.frame_capacity < header.frame_bytes) return status::truncated;
+    item.first_chunk = job.first_value / header.chunk_values;
+    const uint64_t end = is_delta ? header.value_count : job.first_value + job.out_values;
+    item.end_chunk = job.out_values == 0 ? 0 : ceil_div(end, uint64_t{header.chunk_values});
+    item.view.get().set_frame(job.frame);
     return status::ok;
   }
 
-  // Adds the share of the checksum of the contents. Most shares have no words of them.
-  template <class Share> __device__ void sum_contents(const Share& share) {
-    if constexpr (Job::verified) return;
-    const const_bytes contents = temp_.view.get().contents();
-    const uint64_t begin = uint64_t{share.index()} * Threads, count = contents.size() / 4;
+  // -- what all threads do with a task --------------------------------------------------------------------------------
+
+  // Adds the share of the checksum of the contents. Most shares have no words of them. Of a frame that cannot be decoded,
+  // sets the share of the values to zero.
+  __device__ void begin_share(const task& t) {
+    const item_state& item = item_of(t);
+    const uint64_t begin = uint64_t{share(t)} * Threads, stride = uint64_t{shares(item)} * Threads;
+    if (item.verdict != status::ok) {
+      if (!is_delta && !is_mismatch(item.verdict)) zero_fill(job_of(item), begin, stride);
+      return;
+    }
+    if constexpr (item_job::verified) return;
+    const const_bytes contents = item.view.get().contents();
+    const uint64_t count = contents.size() / 4;
     if (begin >= count) return;
     word_sum sums;
     const auto* words = reinterpret_cast<const uint32_t*>(contents.data());
-    for (uint64_t i = begin + device::thread_id_anew(); i < count; i += uint64_t{share.count()} * Threads)
-      sums.add(device::load(words + i), i);
+    for (uint64_t i = begin + device::thread_id_anew(); i < count; i += stride) sums.add(device::load(words + i), i);
     sums = block_sums<Threads>::reduce(temp_.sums, sums);
-    if (threadIdx.x == 0) add_contents(*job_.head, sums);
+    if (threadIdx.x == 0) add_contents(*job_of(item).head, sums);
   }
-
-  template <class Share> __device__ void decode_chunks(const Share& share) {
-    if constexpr (fetches) {
-      fetch_and_decode_chunks(share);
-    } else {
-      sum_contents(share);
-      for (uint64_t i = temp_.first_chunk + share.index(); i < temp_.end_chunk; i += share.count()) {
-        if (!is_delta && threadIdx.x == 0) find_part(i);
-        decode_chunk(i, [&](const auto& output_of) {
-          return decoder(temp_.chunk).decode(temp_.codec.get(), temp_.view.get(), i, output_of);
-        });
-      }
-    }
-  }
-  // The same, with the next directory entry on its way, and with two buffers the next chunk.
-  template <class Share> __device__ void fetch_and_decode_chunks(const Share& share) {
-    decoder block(temp_.chunk);
-    const auto load_entry = [&](uint64_t i) {
-      if (i < temp_.end_chunk) device::copy_async(&temp_.entry, decoder::entry_of(temp_.view.get(), i));
-    };
-    const auto find = [&](uint64_t i, int slot) {
-      device::wait_copies();
-      if (i < temp_.end_chunk) block.find(temp_.view.get(), i, {temp_.entry}, slot);
-    };
-    copy fetched(temp_.of_copy);
-    const auto fetch = [&](uint64_t i, int slot) {
-      if (i >= temp_.end_chunk) return;
-      const const_bytes payload = block.to_fetch(slot);
-      fetched.begin(temp_.chunk.block.buffer[slot], payload.data(), static_cast<uint32_t>(payload.size()));
-    };
-    // Blocks have different speeds: from the third chunk on, thread 0 draws them, each while a chunk is decoded.
-    uint32_t ticket = 0;
-    const auto draws = [&](uint64_t next) {
-      return next < temp_.end_chunk && temp_.end_chunk - temp_.first_chunk <= most_drawn;
-    };
-    const auto find_after = [&](uint64_t next) {  // the chunk after the next one
-      if (draws(next))
-        next = temp_.first_chunk + 2 * uint64_t{share.count()} + ticket;
-      else
-        next += share.count();
-      temp_.next = next;
-      if (draws(next)) ticket = device::atomic_add(&job_.head->ticket, 1u);
-    };
-    uint64_t i = temp_.first_chunk + share.index();
-    if (threadIdx.x == 0) {
-      load_entry(i);
-      find(i, 0);
-      load_entry(temp_.next = i + share.count());
-      if (draws(temp_.next)) ticket = device::atomic_add(&job_.head->ticket, 1u);
-    }
-    device::sync_block();
-    fetch(i, 0);
-    sum_contents(share);
-    for (int slot = 0; i < temp_.end_chunk;) {
-      const uint64_t next = temp_.next;
-      if (threadIdx.x == 0) {
-        find_part(i);
-        if constexpr (buffers == 2) find(next, slot ^ 1);
-      }
-      fetched.wait();
-      if constexpr (buffers == 2) {
-        if (threadIdx.x == 0) {
-          find_after(next);
-          load_entry(temp_.next);
+  // Decodes the chunk of a task, which is in a buffer. Ends with a barrier.
+  __device__ void decode(decoder& block, const task& t, int slot) {
+    if (t.has_chunk) {
+      const item_state& item = item_of(t);
+      const auto output_of = [&](uint32_t values, bool summed) -> output {
+        if constexpr (is_delta)
+          return {job_of(item), item_of(t), t.chunk * item.view.get().header().chunk_values, values};
+        else
+          return {temp_.part, temp_.part_begin, temp_.part_end, temp_.part_is_whole, summed};
+      };
+      const status s = block.decode_fetched(item.codec.get(), item.view.get(), t.chunk, slot, output_of);
+      if (s != status::ok) {
+        device::sync_block();  // the codec may have written values; zeros must come later
+        const uint32_t values = values_in_chunk(item.view.get().header(), t.chunk);
+        if constexpr (is_delta) {
+          output_of(values, false).fill_zeros();
+        } else {
+          auto out = output_of(values, false);
+          decoder::fill(0, values, out);
         }
-        fetch(next, slot ^ 1);
+        if (threadIdx.x == 0)
+          device::atomic_max(&job_of(item).head->failure, ~(t.chunk << 16 | static_cast<uint32_t>(s)));
       }
-      decode_chunk(i, [&](const auto& output_of) {
-        return block.decode_fetched(temp_.codec.get(), temp_.view.get(), i, slot, output_of);
-      });
-      if constexpr (buffers == 2) {
-        slot ^= 1;
-      } else {
-        if (threadIdx.x == 0) {
-          find(next, 0);
-          find_after(next);
-        }
-        device::sync_block();
-        if (threadIdx.x == 0) load_entry(temp_.next);
-        fetch(next, 0);
-      }
-      i = next;
-    }
-  }
-  // Decodes chunk i by decode(output_of). Ends with a barrier.
-  template <class Decode> __device__ void decode_chunk(uint64_t i, const Decode& decode) {
-    const auto output_of = [&](uint32_t values, bool summed) -> output {
-      if constexpr (is_delta)
-        return {job_, temp_, i * temp_.view.get().header().chunk_values, values};
-      else
-        return {temp_.part, temp_.part_begin, temp_.part_end, temp_.part_is_whole, summed};
-    };
-    if (const status s = decode(output_of); s != status::ok) {
-      device::sync_block();  // the codec may have written values; zeros must come later
-      const uint32_t values = values_in_chunk(temp_.view.get().header(), i);
-      if constexpr (is_delta) {
-        output_of(values, false).fill_zeros();
-      } else {
-        auto out = output_of(values, false);
-        decoder::fill(0, values, out);
-      }
-      if (threadIdx.x == 0) device::atomic_max(&job_.head->failure, ~(i << 16 | static_cast<uint32_t>(s)));
     }
     device::sync_block();
   }
 
-  // Finds the part of chunk i that the job asks for.
-  __device__ void find_part(uint64_t i) {
-    const uint32_t most = temp_.view.get().header().chunk_values;
-    const uint64_t begin = i * most, end = job_.first_value + job_.out_values;
+  // Finds the part of a chunk that the job asks for.
+  __device__ void find_part(const task& t) {
+    if (!t.has_chunk) return;
+    const item_job& job = job_of(item_of(t));
+    const frame_header& header = item_of(t).view.get().header();
+    const uint32_t most = header.chunk_values;
+    const uint64_t begin = t.chunk * most, end = job.first_value + job.out_values;
     // May point before `out`. Values before `out` are not written.
-    temp_.part = reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(job_.out) + (begin - job_.first_value) * sizeof(T));
-    temp_.part_begin = static_cast<uint32_t>(job_.first_value > begin ? job_.first_value - begin : 0);
+    temp_.part = reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(job.out) + (begin - job.first_value) * sizeof(T));
+    temp_.part_begin = static_cast<uint32_t>(job.first_value > begin ? job.first_value - begin : 0);
     temp_.part_end = static_cast<uint32_t>(end - begin < most ? end - begin : most);
-    const uint32_t count = end == temp_.view.get().header().value_count ? temp_.part_end : most;  // if it is whole
+    const uint32_t count = end == header.value_count ? temp_.part_end : most;  // if it is whole
     temp_.part_is_whole = block_output<T, Threads>::is_whole(temp_.part, temp_.part_begin, temp_.part_end, count);
   }
 
-  __device__ void zero_fill(uint64_t first, uint64_t stride) const {
-    for (uint64_t i = first + device::thread_id_anew(); i < job_.out_values; i += stride)
-      device::store(reinterpret_cast<bits_t<T>*>(job_.out) + i, bits_t<T>{0});
+  __device__ void zero_fill(const item_job& job, uint64_t first, uint64_t stride) const {
+    for (uint64_t i = first + device::thread_id_anew(); i < job.out_values; i += stride)
+      device::store(reinterpret_cast<bits_t<T>*>(job.out) + i, bits_t<T>{0});
   }
 
+  // Counts what this block has done of a task's item. The last one writes the outcome.
+  __device__ void close(const task& t) {
+    if constexpr (item_job::verified) return;
+    item_state& item = item_of(t);
+    const item_job& job = job_of(item);
+    if (threadIdx.x == 0) {
+      if constexpr (is_delta) item.publish(*job.head);
+      temp_.last = is_batch ? finish_shares(*job.head, item.done, item.shares) : finish_shares(*job.head, 1, gridDim.x);
+    }
+    device::sync_block();
+    if (!temp_.last) return;
+    write_outcome(item, job);
+    if (threadIdx.x == 0) is_batch ? clear_item(*job.head) : reset(*job.head, device::load_relaxed(&job.head->epoch));
+  }
   // Call it when all chunks have added their base.
-  __device__ bool is_wrong_base() const {
+  __device__ bool is_wrong_base(const item_state& item, const item_job& job) const {
     if constexpr (is_delta)
-      return device::load_relaxed(&job_.head->base_digest()) != temp_.view.get().header().base_digest;
+      return device::load_relaxed(&job.head->digests.base) != item.view.get().header().base_digest;
     return false;
   }
-  __device__ void write_outcome() {
-    outcome result{job_.out_values * sizeof(T), temp_.verdict, no_chunk};
+  __device__ void write_outcome(const item_state& item, const item_job& job) {
+    outcome result{job.out_values * sizeof(T), item.verdict, no_chunk};
     if (result.code == status::ok) {
-      const word_sum sums{device::load_relaxed(&job_.head->contents)};
-      const uint64_t failure = device::load_relaxed(&job_.head->failure);
-      if (digest(sums, temp_.view.get().contents().size()) != temp_.view.get().header().contents_digest) {
+      const word_sum sums{device::load_relaxed(&job.head->contents)};
+      const uint64_t failure = device::load_relaxed(&job.head->failure);
+      if (digest(sums, item.view.get().contents().size()) != item.view.get().header().contents_digest) {
         result.code = status::bad_directory;
-        if constexpr (Job::writes) zero_fill(0, Threads);
-      } else if (failure != 0 && (Job::writes || !is_wrong_base())) {
+        if constexpr (item_job::writes) zero_fill(job, 0, Threads);
+      } else if (failure != 0 && (item_job::writes || !is_wrong_base(item, job))) {
         result.code = static_cast<status>(~failure & 0xffff);
         result.first_bad_chunk = static_cast<uint32_t>(~failure >> 16 < no_chunk ? ~failure >> 16 : no_chunk - 1);
-      } else if (is_wrong_base()) {
+      } else if (is_wrong_base(item, job)) {
         result.code = status::wrong_base;
       }
-    } else if (is_mismatch(temp_.verdict)) {
+    } else if (is_mismatch(item.verdict)) {
       result.bytes = 0;
     }
     if constexpr (is_delta)
-      if (result.code != status::ok && (!Job::writes || result.first_bad_chunk == no_chunk)) result.bytes = 0;
+      if (result.code != status::ok && (!item_job::writes || result.first_bad_chunk == no_chunk)) result.bytes = 0;
     device::sync_block();
-    if (threadIdx.x == 0) device::store(job_.result, result);
+    if (threadIdx.x == 0) device::store(job.result, result);
   }
 
   TempStorage& temp_;
   const Job& job_;
 };
 
+namespace detail {
+template <class Job, int Threads> TUCK_HD constexpr int decode_blocks() noexcept {
+  using item_job = item_job_of<Job>;
+  using decoder = block_decoder<decltype(item_job::codec), Threads>;
+  if (is_delta_job<item_job>) return delta_blocks_of<decoder> - (item_job::writes && !item_job::verified ? 1 : 0);
+  return is_batch_job<Job> ? batch_blocks_of<decoder> : decode_policy<decoder>::blocks;
+}
+}  // namespace detail
+
 inline namespace TUCK_ARCH {
 
-template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::decode_policy<block_decoder<C, Threads>>::blocks)
-    decode_kernel(const __grid_constant__ decode_job<C> job) {
-  run_worker<frame_decoder<C, Threads>>(job);
+template <class Job, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, (detail::decode_blocks<Job, Threads>()))
+    decode_kernel(const __grid_constant__ Job job) {
+  run_worker<frame_decoder<Job, Threads>>(job);
 }
 
 }  // namespace TUCK_ARCH

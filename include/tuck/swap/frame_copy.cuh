@@ -53,7 +53,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64))
   }
   if (job.used == nullptr) return;
   device::sync_block();
-  if (threadIdx.x != 0 || !finish_share(*job.head, gridDim.x)) return;
+  if (threadIdx.x != 0 || !finish_shares(*job.head, 1, gridDim.x)) return;
   device::store(&job.written->frame, frame);
   if (frame.code == status::ok) {
     device::store(&job.written->offset, used);

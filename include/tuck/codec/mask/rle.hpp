@@ -47,7 +47,10 @@ template <class C, element T, codec_id Id, bool Runs> struct packed_mask_codec :
   static constexpr bool has_runs = Runs;  ///< whether masks of kind 1 are written and read
 
   TUCK_HD static constexpr stage description() noexcept {
-    return {.id = Id, .version = 1, .mode = Id == codec_id::zvc ? uint8_t{1} : uint8_t{0}};
+    stage s{.version = 1};  // nvcc writes initializers that depend on a parameter in a way that clang warns of
+    s.id = Id;
+    s.mode = Id == codec_id::zvc ? 1 : 0;
+    return s;
   }
   TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
   TUCK_HD static constexpr status from_stages(const stage_list& stages, C&) noexcept {
