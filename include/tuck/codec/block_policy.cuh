@@ -94,7 +94,7 @@ template <class B> struct decode_policy {
       fetches ? fewer : fewer_of(blocks_of<B>, blocks_with_memory(sizeof(decoder_storage<B>)));
 };
 // A block of a batch keeps values in registers from one item to the next. 64 are too few on some processors.
-template <class B> inline constexpr int batch_blocks_of = blocks_of<B>;
+template <class B> inline constexpr int batch_blocks_of = fewer_of(blocks_of<B>, blocks_with(72));
 // The values of a delta's base take registers too: at 5 blocks a thread has 96, at 4 it has 128.
 template <class B> inline constexpr int delta_blocks_of = blocks_of<B> > 5 ? 5 : blocks_of<B> - 1;
 // Of kernels that encode a delta.

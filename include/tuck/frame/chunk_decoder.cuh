@@ -51,7 +51,10 @@ class chunk_decoder {
     temp_.verdict[slot] = frame.chunk(i, entry, sizeof(T), temp_.chunk[slot].get());
   }
   // The same where there is no chunk, so that there is nothing to fetch.
-  __device__ void find_none(int slot) { temp_.verdict[slot] = status::bad_chunk_entry; }
+  __device__ void find_none(int slot) {
+    temp_.verdict[slot] = status::bad_chunk_entry;
+    temp_.chunk[slot].get() = {};
+  }
   __device__ static const uint64_t* entry_of(const frame_view& frame, uint64_t i) {
     return word_at(frame, frame.layout().directory, i);
   }
