@@ -1,6 +1,7 @@
 // Encodes batches of pages to frames on a stream, and decodes them. Each frame has a budget. A page is encoded without
-// loss if that fits its budget, otherwise within a bound that the caller allows, otherwise it is refused. Nothing here
-// allocates, waits or throws. The pool (kv_pool.cuh) and the C ABI (tuck_pages.h) are built on this.
+// loss if that fits its budget, otherwise within a bound that the caller allows, otherwise it is refused. Pages of
+// 8-bit floats have no bounds, as quantize has no such type. Nothing here allocates, waits or throws. The pool
+// (kv_pool.cuh) and the C ABI (tuck_pages.h) are built on this.
 #pragma once
 
 #include "tuck_pages.h"
@@ -92,6 +93,20 @@ template <class Item> struct conclude {
 
 }  // namespace detail
 
+namespace detail {
+
+// The codec within a bound. For types that quantize does not take, it stands for the lossless one and is not called.
+template <tuck::codec L> struct bounded {
+  using type = L;
+};
+template <tuck::codec L>
+  requires(sizeof(tuck::value_t<L>) > 1)
+struct bounded<L> {
+  using type = tuck::quantize<tuck::value_t<L>>;
+};
+
+}  // namespace detail
+
 struct page_codec_options {
   uint64_t page_values = 0;      // values of a page
   uint64_t batch = 0;            // most pages of a call
@@ -104,12 +119,14 @@ struct page_codec_options {
 template <tuck::codec L> class page_codec {
  public:
   using T = tuck::value_t<L>;
-  using bounded_codec = tuck::quantize<T>;
+  using bounded_codec = typename detail::bounded<L>::type;
+  static constexpr bool takes_bounds = !std::is_same_v<bounded_codec, L>;
   static_assert(!tuck::is_lossy<L>);
 
   page_codec() = default;
-  page_codec(const L& lossless, const page_codec_options& options) noexcept
-      : lossless_(lossless), bounded_(options.bound), options_(options) {}
+  page_codec(const L& lossless, const page_codec_options& options) noexcept : lossless_(lossless), options_(options) {
+    if constexpr (takes_bounds) bounded_ = bounded_codec(options.bound);
+  }
 
   // Returns what is wrong with the options, or ok.
   tuck::status check() const noexcept {
@@ -119,7 +136,11 @@ template <tuck::codec L> class page_codec {
         s != tuck::status::ok)
       return s;
     if (header.chunk_values > tuck::max_device_chunk_values<L>) return tuck::status::unsupported;
-    return loses() ? bounded_.check() : tuck::status::ok;
+    if (!loses()) return tuck::status::ok;
+    if constexpr (takes_bounds)
+      return bounded_.check();
+    else
+      return tuck::status::unsupported_type;
   }
   // Returns the budget that every page fits without loss.
   uint64_t worst_frame_bytes() const noexcept {
@@ -171,15 +192,21 @@ template <tuck::codec L> class page_codec {
     using item = tuck::decode_item<T>;
     if (const tuck::status s = check_call(from.size(), workspace); s != tuck::status::ok) return {s};
     const uint64_t n = from.size();
-    tuck::outcome *const lossless = outcomes(workspace, 0), *const bounded = outcomes(workspace, 1);
-    item *const a = items<item>(workspace, 0), *const b = items<item>(workspace, 1);
-    tuck::result r = detail::for_each_page(detail::split<T>{n, from.data(), a, b}, stream);
-    if (r)
-      r = tuck::decode_batch(lossless_, tuck::span<const item>(a, n), sizes(), scratch(workspace), {lossless, n},
-                             stream);
-    if (r)
-      r = tuck::decode_batch(bounded_codec{}, tuck::span<const item>(b, n), sizes(), scratch(workspace), {bounded, n},
-                             stream);
+    tuck::outcome *const lossless = outcomes(workspace, 0), *bounded = nullptr;
+    tuck::result r{};
+    if constexpr (takes_bounds) {
+      bounded = outcomes(workspace, 1);
+      item *const a = items<item>(workspace, 0), *const b = items<item>(workspace, 1);
+      r = detail::for_each_page(detail::split<T>{n, from.data(), a, b}, stream);
+      if (r)
+        r = tuck::decode_batch(lossless_, tuck::span<const item>(a, n), sizes(), scratch(workspace), {lossless, n},
+                               stream);
+      if (r)
+        r = tuck::decode_batch(bounded_codec{}, tuck::span<const item>(b, n), sizes(), scratch(workspace), {bounded, n},
+                               stream);
+    } else {
+      r = tuck::decode_batch(lossless_, from, sizes(), scratch(workspace), {lossless, n}, stream);
+    }
     if (!r) return r;
     return detail::for_each_page(detail::conclude<item>{n, from.data(), lossless, bounded, results, false}, stream);
   }
@@ -188,7 +215,7 @@ template <tuck::codec L> class page_codec {
   // decoded. `restored` is memory that the device can write. Asynchronous.
   tuck::result decode_range(uint32_t form, tuck::const_bytes frame, uint64_t first, tuck::span<T> out,
                             tuck::outcome* restored, tuck::bytes workspace, cudaStream_t stream) const noexcept {
-    if (form == TUCK_PAGES_BOUNDED)
+    if (takes_bounds && form == TUCK_PAGES_BOUNDED)
       return tuck::decode(bounded_codec{}, frame, out, scratch(workspace), restored, stream, first);
     return tuck::decode(lossless_, frame, out, scratch(workspace), restored, stream, first);
   }

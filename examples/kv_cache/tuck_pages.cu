@@ -68,10 +68,14 @@ tuck::error_bound bound_of(const tuck_pages_config& c) {
   }
 }
 
+uint64_t value_bytes(const tuck_pages_config& c) {
+  return c.type == TUCK_PAGES_F8E4M3 || c.type == TUCK_PAGES_F8E5M2 ? 1 : 2;
+}
+
 bool is_sound(const tuck_pages_config& c) {
   constexpr uint64_t most = uint64_t{1} << 40;  // so that no product overflows
   const bool pages = c.page_values != 0 && c.page_values < most && c.page_stride % 4 == 0 && c.page_stride < most &&
-                     c.page_stride >= 2 * c.page_values && c.page_count <= INT32_MAX;
+                     c.page_stride >= value_bytes(c) * c.page_values && c.page_count <= INT32_MAX;
   const bool slots = c.slot_bytes % 16 == 0 && c.slot_bytes < most && c.slot_stride % 16 == 0 && c.slot_stride < most &&
                      c.slot_stride != 0 && c.slot_count <= INT32_MAX;
   const bool loss = c.loss == TUCK_PAGES_NO_LOSS ? c.bound == 0 : c.loss > 0 && c.loss <= TUCK_PAGES_POINTWISE;
@@ -89,14 +93,19 @@ template <class Visit> tuck::status with_codec(const tuck_pages_config* c, const
   switch (c->type) {
     case TUCK_PAGES_BF16: return checked(codec_of<tuck::bf16>({}, options));
     case TUCK_PAGES_F16: return checked(codec_of<tuck::f16>({}, options));
+    case TUCK_PAGES_F8E4M3: return checked(codec_of<tuck::f8e4m3>({}, options));
+    case TUCK_PAGES_F8E5M2: return checked(codec_of<tuck::f8e5m2>({}, options));
     default: return tuck::status::type_mismatch;
   }
 }
 static_assert(TUCK_PAGES_BF16 == static_cast<int>(tuck::dtype::bf16) &&
-              TUCK_PAGES_F16 == static_cast<int>(tuck::dtype::f16));
+              TUCK_PAGES_F16 == static_cast<int>(tuck::dtype::f16) &&
+              TUCK_PAGES_F8E4M3 == static_cast<int>(tuck::dtype::f8e4m3) &&
+              TUCK_PAGES_F8E5M2 == static_cast<int>(tuck::dtype::f8e5m2));
 static_assert(TUCK_PAGES_NO_FIT == static_cast<int>(tuck::status::output_too_small) &&
               TUCK_PAGES_BAD_INDEX == static_cast<int>(tuck::status::bad_range) &&
-              TUCK_PAGES_OTHER_TYPE == static_cast<int>(tuck::status::type_mismatch));
+              TUCK_PAGES_OTHER_TYPE == static_cast<int>(tuck::status::type_mismatch) &&
+              TUCK_PAGES_NO_BOUNDS == static_cast<int>(tuck::status::unsupported_type));
 
 template <template <class> class Gather, class From, class To>
 int32_t run(const tuck_pages_config* config, const tuck_page_pair* pairs, uint32_t count, const From* from, To* to,

@@ -28,8 +28,8 @@ extern "C" {
 
 #define TUCK_PAGES_EXPORT __attribute__((visibility("default")))
 
-/* Element types, with the numbers of tuck::dtype. */
-enum { TUCK_PAGES_F16 = 9, TUCK_PAGES_BF16 = 10 };
+/* Element types, with the numbers of tuck::dtype. Pages of 8-bit floats are stored without loss, or not at all. */
+enum { TUCK_PAGES_F16 = 9, TUCK_PAGES_BF16 = 10, TUCK_PAGES_F8E4M3 = 13, TUCK_PAGES_F8E5M2 = 14 };
 
 /* What a page may lose if it does not fit its slot without loss. The bound holds for each value. It is absolute,
  * relative to the range of the page's values, or relative to the value. */
@@ -38,6 +38,9 @@ enum { TUCK_PAGES_NO_LOSS = 0, TUCK_PAGES_ABSOLUTE = 1, TUCK_PAGES_OF_RANGE = 2,
 /* How a page was stored. */
 enum { TUCK_PAGES_RAW = 0, TUCK_PAGES_LOSSLESS = 1, TUCK_PAGES_BOUNDED = 2 };
 
+/* What a call returns if the configuration has a bound and 8-bit floats. */
+enum { TUCK_PAGES_NO_BOUNDS = 30 };
+
 /* Statuses of a page's result if nothing is damaged. Statuses from 32 on mean damage.
  *   NO_FIT      the page fits its slot neither without loss nor within the bound: the slot has no frame
  *   BAD_INDEX   dst or src is outside its pool, or the frame has fewer values than a page: nothing was written
@@ -45,7 +48,7 @@ enum { TUCK_PAGES_RAW = 0, TUCK_PAGES_LOSSLESS = 1, TUCK_PAGES_BOUNDED = 2 };
 enum { TUCK_PAGES_OK = 0, TUCK_PAGES_NO_FIT = 3, TUCK_PAGES_BAD_INDEX = 4, TUCK_PAGES_OTHER_TYPE = 16 };
 
 typedef struct tuck_pages_config {
-  int32_t type;          /* TUCK_PAGES_BF16 or TUCK_PAGES_F16 */
+  int32_t type;          /* an element type */
   int32_t loss;          /* TUCK_PAGES_NO_LOSS, or the mode of the bound */
   double bound;          /* positive and finite, or 0 with TUCK_PAGES_NO_LOSS */
   uint64_t page_values;  /* values of a hot page: tokens x heads x head size */

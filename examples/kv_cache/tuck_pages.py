@@ -9,10 +9,10 @@ is its address, such as torch.cuda.current_stream().cuda_stream; 0 is the defaul
 import ctypes
 from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_uint32, c_uint64, c_void_p
 
-F16, BF16 = 9, 10
+F16, BF16, F8E4M3, F8E5M2 = 9, 10, 13, 14
 NO_LOSS, ABSOLUTE, OF_RANGE, POINTWISE = range(4)
 RAW, LOSSLESS, BOUNDED = range(3)
-OK, NO_FIT, BAD_INDEX, OTHER_TYPE = 0, 3, 4, 16
+OK, NO_FIT, BAD_INDEX, OTHER_TYPE, NO_BOUNDS = 0, 3, 4, 16, 30
 
 
 def fitting(name, value, kind):
@@ -67,7 +67,8 @@ def address(buffer, size, widths=None):
 
 
 def pages_bytes(config):
-    return (config.page_count - 1) * config.page_stride + 2 * config.page_values if config.page_count else 0
+    width = 1 if config.type in (F8E4M3, F8E5M2) else 2
+    return (config.page_count - 1) * config.page_stride + width * config.page_values if config.page_count else 0
 
 
 def slots_bytes(config):

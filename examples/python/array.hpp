@@ -82,7 +82,7 @@ inline unsigned threads_of(nb::handle number) {
   const Py_ssize_t count = in_python([&] { return PyNumber_AsSsize_t(number.ptr(), nullptr); });
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
-    throw failure{type_error, std::string("threads: pass a number, not of type ") + Py_TYPE(number.ptr())->tp_name};
+    throw failure{type_error, std::string("threads: pass a number, not of type ") + nb::inst_name(number).c_str()};
   }
   if (count < 0 || count > most)
     throw failure{static_cast<uint32_t>(status::invalid_argument),
@@ -214,7 +214,7 @@ class array {
     if (!nb::try_cast(exported.is_valid() ? exported : x, from, false)) {
       if (PyObject_CheckBuffer(x.ptr()) != 0) refuse_type(role);  // NumPy's times have no format
       const bool may_be_path = PyUnicode_Check(x.ptr()) != 0;
-      throw failure{type_error, role + " is of type " + Py_TYPE(x.ptr())->tp_name +
+      throw failure{type_error, role + " is of type " + nb::inst_name(x).c_str() +
                                     "; pass a NumPy array, a torch tensor, or what has the buffer protocol or DLPack" +
                                     (may_be_path ? "; load reads files" : "")};
     }

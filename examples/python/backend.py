@@ -28,6 +28,9 @@ def build_sdist(sdist_directory, config_settings=None):
         members = [(member, old.extractfile(member) if member.isfile() else None) for member in old.getmembers()]
         members = [(member, content and content.read()) for member, content in members]
     time = max(member.mtime for member, _ in members)
+    # The version's file is in `root`, too.
+    members = [(member, content.replace(b'"../../', b'"root/') if member.name.endswith("/pyproject.toml") else content)
+               for member, content in members]
     for path in _needed_files(root):
         content = path.read_bytes()
         member = tarfile.TarInfo("/".join((made[: -len(".tar.gz")], "root", path.relative_to(root).as_posix())))
@@ -35,5 +38,6 @@ def build_sdist(sdist_directory, config_settings=None):
         members.append((member, content))
     with tarfile.open(archive, "w:gz", format=tarfile.PAX_FORMAT) as new:
         for member, content in members:
+            member.size = len(content or b"")
             new.addfile(member, None if content is None else io.BytesIO(content))
     return made

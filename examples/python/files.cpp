@@ -3,15 +3,21 @@
 #include "commands.hpp"
 #include "frame_file.hpp"
 
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <deque>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 using namespace nanobind::literals;
@@ -187,11 +193,46 @@ class tensors_file {
   tools::frames_file tensors_;
 };
 
+// A tensor in a header: name, type in the file, type of tuck, shape, and the offsets of its values in the data.
+using described_tensor = std::tuple<std::string, std::string, std::string, std::vector<uint64_t>, uint64_t, uint64_t>;
+using texts = std::map<std::string, std::string>;
+
+// Reads only the header of a safetensors file. Returns the offset of the data, the tensors, and the texts of
+// "__metadata__".
+std::tuple<uint64_t, std::vector<described_tensor>, texts> read_header(const nb::bytes& path) {
+  const std::string from = path_of(path);
+  const unlocked interpreter;
+  uint64_t first = 0;
+  tools::safetensors_header header = tools::read_safetensors_header(from, first);
+  std::vector<described_tensor> tensors;
+  for (tools::named_tensor& t : header.tensors)
+    tensors.emplace_back(std::move(t.name), t.dtype, name(t.type()), std::move(t.shape), t.begin, t.end);
+  return {first, std::move(tensors), std::move(header.metadata)};
+}
+// Returns what a file of these tensors has before the data. Types of tuck are ignored.
+nb::bytes make_header(const std::vector<described_tensor>& tensors, const texts& metadata) {
+  std::vector<tools::named_tensor> all;
+  for (const auto& [called, type, ignored, shape, begin, end] : tensors)
+    all.push_back({called, type, shape, begin, end});
+  const std::string prelude = tools::safetensors_prelude(tools::make_safetensors_header(all, metadata));
+  return nb::bytes(prelude.data(), prelude.size());
+}
+
+// Exchanges the names of two files or folders, atomically.
+void exchange(const nb::bytes& a, const nb::bytes& b) {
+  constexpr int here = -100, exchanges = 2;  // AT_FDCWD, RENAME_EXCHANGE
+  if (syscall(SYS_renameat2, here, a.c_str(), here, b.c_str(), exchanges) != 0)
+    throw tools::file_error(path_of(b), errno);
+}
+
 }  // namespace
 
 void bind_files(nb::module_& m) {
   m.def("write_frame", &write_frame, "path"_a, "frame"_a);
   m.def("write_tensors", &write_tensors, "path"_a, "tensors"_a, "codec"_a, "mode"_a, "bound"_a, "threads"_a.none());
+  m.def("read_safetensors_header", &read_header, "path"_a);
+  m.def("make_safetensors_header", &make_header, "tensors"_a, "metadata"_a);
+  m.def("exchange", &exchange, "a"_a, "b"_a);
   nb::class_<tensors_file>(m, "TensorsFile")
       .def(nb::init<nb::bytes>(), "path"_a)
       .def_prop_ro("is_frame", &tensors_file::is_frame)

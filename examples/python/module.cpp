@@ -2,6 +2,7 @@
 // CPU. Encoding and decoding run without the interpreter's lock.
 #include "plan.hpp"
 
+#include <tuck/core/version.hpp>
 #include <tuck/frame/delta_writers.hpp>
 
 #include <nanobind/stl/array.h>
@@ -88,7 +89,8 @@ void decode(nb::handle frame, nb::handle out, const std::string& as, nb::handle 
   check(done);
 }
 
-// as_base, as: of base and `out`. passes: a delta_passes.
+// as_base, as: of base and `out`. passes: a delta_passes, or chunk_by_chunk.
+constexpr uint8_t chunk_by_chunk = 255;
 void apply_delta(nb::handle delta, nb::handle base, const std::string& as_base, nb::handle out, const std::string& as,
                  nb::handle most_threads, uint8_t passes) {
   const unsigned threads = threads_of(most_threads);
@@ -101,11 +103,13 @@ void apply_delta(nb::handle delta, nb::handle base, const std::string& as_base, 
   if (!tuck::aligned(before.data(), size_of(h.type))) check(status::misaligned, "the base");
   if (overlap(from.all(), values) || (values.data() != before.data() && overlap(before.all(), values)))
     refuse(refusal::overlap, "out overlaps the delta, or a part of the base; it may be the base itself");
+  delta_options options;
+  options.chunk_by_chunk = passes == chunk_by_chunk;
+  if (!options.chunk_by_chunk) options.passes = static_cast<delta_passes>(passes);
   outcome done;
   {
     const unlocked interpreter;
-    done = tools::decode_delta_frame(from.all(), before.all(), values, {.threads = threads},
-                                     {.passes = static_cast<delta_passes>(passes)});
+    done = tools::decode_delta_frame(from.all(), before.all(), values, {.threads = threads}, options);
   }
   check(done);
 }
@@ -217,24 +221,29 @@ NB_MODULE(_tuck, m) {
           PyObject* type = error_classes != nullptr ? PyDict_GetItem(error_classes, key.ptr()) : nullptr;
           PyErr_SetString(type != nullptr ? type : PyExc_ValueError, tools::printable(f.text).c_str());
         } catch (const tools::file_error& e) {
-          if (e.error_number() == 0)
+          if (e.error_number() == 0) {
             PyErr_SetString(PyExc_OSError, e.what());
-          else  // FileNotFoundError and the like
-            PyErr_SetObject(PyExc_OSError,
-                            nb::make_tuple(e.error_number(), std::strerror(e.error_number()), e.file().c_str()).ptr());
+          } else {  // FileNotFoundError and the like; Python 3.10 takes their class from the object only
+            const nb::object error =
+                nb::handle(PyExc_OSError)(e.error_number(), std::strerror(e.error_number()), e.file().c_str());
+            PyErr_SetObject(error.type().ptr(), error.ptr());
+          }
         }
       },
       nullptr);
+  m.attr("version") =
+      std::to_string(version_major) + "." + std::to_string(version_minor) + "." + std::to_string(version_patch);
   m.def("set_errors", [](nb::dict classes) { error_classes = classes.release().ptr(); }, "classes"_a);
   nb::class_<encode_settings>(m, "Settings")
       .def(
           "__init__",
           [](encode_settings* self, std::string codec, std::string as, int mode, double bound, bool checksums,
-             nb::handle threads, bool for_gpu) {
-            new (self)
-                encode_settings{std::move(codec), std::move(as), mode, bound, checksums, threads_of(threads), for_gpu};
+             nb::handle threads, bool for_gpu, bool has_metadata) {
+            new (self) encode_settings{std::move(codec), std::move(as),       mode,    bound,
+                                       checksums,        threads_of(threads), for_gpu, has_metadata};
           },
-          "codec"_a, "as_type"_a, "mode"_a, "bound"_a, "checksums"_a, "threads"_a.none(), "for_gpu"_a);
+          "codec"_a, "as_type"_a, "mode"_a, "bound"_a, "checksums"_a, "threads"_a.none(), "for_gpu"_a,
+          "has_metadata"_a = true);
   m.def("most_bytes", &most_bytes, "tensor"_a, "how"_a, "is_delta"_a);
   m.def("plan_of", &plan_of, "type"_a, "shape"_a, "how"_a, "is_delta"_a);
   m.def("encode", &encode, "tensor"_a, "out"_a, "how"_a);
@@ -244,6 +253,7 @@ NB_MODULE(_tuck, m) {
         "passes"_a = 0);
   m.attr("verify_delta") = static_cast<uint8_t>(delta_passes::verify);
   m.attr("write_delta") = static_cast<uint8_t>(delta_passes::write);
+  m.attr("chunk_by_chunk") = chunk_by_chunk;
   m.def("delta_memory", &delta_memory_of, "delta"_a, "base"_a, "out"_a);
   m.def("delta_writers", &writers_of, "items"_a);
   m.def("same_delta", &are_same_delta, "a"_a, "b"_a);

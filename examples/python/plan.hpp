@@ -21,7 +21,8 @@ struct encode_settings {
   double bound;
   bool checksums;
   unsigned threads;
-  bool for_gpu;  // whether a GPU takes the chunks; other deltas have larger ones
+  bool for_gpu;       // whether a GPU takes the chunks; other deltas have larger ones
+  bool has_metadata;  // whether frames say the shape
 
   std::array<std::shared_ptr<tools::chosen_codec>, 16> codecs = {};  // by type
   dtype last_type = dtype::none;
@@ -64,7 +65,7 @@ struct plan {
   plan(dtype of, const std::vector<uint64_t>& shape, bool is_boolean, encode_settings& how, bool is_delta) : type(of) {
     for (const uint64_t size : shape) count *= size;
     codec = how.codec_of(type, shape, is_boolean);
-    metadata = how.prelude_of(type, shape, is_boolean);
+    if (how.has_metadata) metadata = how.prelude_of(type, shape, is_boolean);
     options.checksums = how.checksums;
     options.metadata = {reinterpret_cast<const std::byte*>(metadata.data()), metadata.size()};
     if (is_delta) options.alignment = tools::delta_alignment;

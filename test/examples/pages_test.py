@@ -109,6 +109,21 @@ class Pages(unittest.TestCase):
         spans = numbers[0].max(axis=1) - numbers[0].min(axis=1)
         self.assertTrue((written["bound"] <= 1e-2 * spans).all())
 
+    def test_8_bit_floats_come_back(self):
+        c = config(type=tuck_pages.F8E5M2, page_stride=VALUES, slot_bytes=2048)
+        pages = simulator.array((self.pages >> 8).astype(np.uint8))
+        written = self.run_pairs(library.encode, c, [[0, 0], [1, 1]], pages, self.slots)
+        self.assertEqual(written["form"].tolist(), [tuck_pages.LOSSLESS] * 2)
+        self.assertTrue((written["bytes"] < VALUES).all())
+        before = pages.copy()
+        self.run_pairs(library.decode, c, [[1, 0], [0, 1]], self.slots, pages)
+        self.assertTrue((pages[[1, 0]] == before[[0, 1]]).all())
+        with self.assertRaises(ValueError):
+            library.encode(c, self.slots, 1, pages[:2], self.slots, self.results, 0, 0, 0)
+        with self.assertRaises(tuck_pages.PagesError) as refused:
+            library.workspace_bytes(config(type=tuck_pages.F8E4M3, loss=tuck_pages.POINTWISE, bound=1e-2))
+        self.assertEqual(refused.exception.status, tuck_pages.NO_BOUNDS)
+
     def test_what_does_not_fit_is_refused(self):
         written = self.run_pairs(library.encode, config(slot_bytes=1024), [[0, 0]], self.pages, self.slots)
         self.assertEqual(written["status"].tolist(), [tuck_pages.NO_FIT])

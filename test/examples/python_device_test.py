@@ -524,6 +524,36 @@ class Torch(unittest.TestCase):
         tuck.encode(x).wait()
         self.assertTrue(torch.equal(out, x))
 
+    def test_saved_tensors(self):
+        from tuck.saved import Stored
+        value = Stored.value
+
+        def waiting(stored):  # as no stream does what follows
+            t = value(stored)
+            device._check(LIBRARY.tuck_device_wait(None, None, 0, 0, STREAM))
+            return t
+
+        if SIMULATED:
+            patch = mock.patch.object(Stored, "value", waiting)
+            patch.__enter__()
+            self.addCleanup(patch.__exit__, None, None, None)
+        x = self.tensor(sparse((100, 500))).requires_grad_()
+
+        def gradient(context):
+            x.grad = None
+            with context:
+                odd = x.bfloat16().flatten()[1:]  # not aligned to 4 bytes
+                loss = (x * x).sum() + x.view(500, 100).sin().sum() + (odd * odd).float().sum()
+            loss.backward()
+            return x.grad
+
+        plain = gradient(contextlib.nullcontext())
+        with tuck.saved_tensors("zvc+huffman") as saved:
+            pass
+        self.assertTrue(torch.equal(gradient(saved), plain))
+        self.assertEqual(saved.raw_bytes, 6 * x.numel() - 2)  # x once, and what is odd
+        self.assertLess(saved.stored_bytes, saved.raw_bytes)
+
     @unittest.skipIf(torch is None or not hasattr(torch.library, "custom_op"), "there is no PyTorch 2.4 or newer")
     def test_operators(self):
         import tuck.ops

@@ -387,7 +387,7 @@ class Errors(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stdout.decode())
 
     def test_names(self):
-        self.assertEqual(set(dir(tuck)), {*tuck.__all__, "training", "__doc__", "__version__"})
+        self.assertEqual(set(dir(tuck)), {*tuck.__all__, "streams", "training", "__doc__", "__version__"})
         self.assertTrue(tuck.training.encode_job)
         self.assertRaises(AttributeError, lambda: tuck.nothing)
         code = "import sys, tuck; sys.exit('numpy' in sys.modules)"

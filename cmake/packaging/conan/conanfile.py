@@ -20,7 +20,7 @@ class Tuck(ConanFile):
 
     def set_version(self):
         text = load(self, os.path.join(self.recipe_folder, ROOT, "include/tuck/core/version.hpp"))
-        self.version = ".".join(re.findall(r"version_(?:major|minor|patch) = (\d+);", text))
+        self.version = ".".join(re.findall(r"VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", text))
 
     def export_sources(self):
         root = os.path.join(self.recipe_folder, ROOT)

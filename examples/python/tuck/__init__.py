@@ -23,15 +23,18 @@ from .device import DeviceArray, DeviceFrame, is_on_device
 from .errors import *  # noqa: F403
 from .types import NUMPY, check_dense, is_torch, torch_type
 
-__version__ = "1.0.0"
+__version__: str = _tuck.version
 __all__ = ["absolute", "apply_delta", "apply_delta_batch", "codecs", "decode", "decode_batch", "decode_into", "digest",
            "encode", "encode_batch", "encode_delta", "encode_delta_batch", "info", "load", "max_frame_bytes",
-           "pointwise", "range_relative", "save", "Bound", "Codec", "DeviceArray", "DeviceFrame", "Info"]
+           "pointwise", "range_relative", "save", "saved_tensors", "Bound", "Codec", "DeviceArray", "DeviceFrame",
+           "Info"]
 __all__ += errors.__all__
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
+
+    from .saved import SavedTensors
 else:
     from .types import np
 
@@ -580,6 +583,28 @@ def digest(x: Array) -> int:
     return _tuck.digest(_array(x, "the tensor")[0])
 
 
+def saved_tensors(codec: str, *, bound: Optional[Bound] = None, smallest: int = 4096) -> SavedTensors:
+    """Makes a context for training with PyTorch: while it is entered, what autograd saves for the backward pass is
+    stored as frames.
+
+        with tuck.saved_tensors("zvc+huffman"):
+            loss = criterion(model(x), y)
+        loss.backward()
+
+    codec     name of a codec or chain. Tensors of types that it does not take are copied
+    bound     for lossy codecs; pointwise(v) keeps the signs of values
+    smallest  bytes; smaller tensors are copied
+
+    The backward pass reads what was there when a tensor was saved, whoever writes to the memory later. Parameters are
+    not copied: if one has changed, the backward pass raises tuck.saved.Error. On a GPU, frames stay on it, and each
+    save waits for the stream. `with ... as saved` counts saved.raw_bytes and saved.stored_bytes, of each memory once.
+    The context may be entered again. Raises what encode raises for the codec and the bound, and ImportError without
+    PyTorch."""
+    from .saved import SavedTensors
+
+    return SavedTensors(codec, bound, smallest)
+
+
 def max_frame_bytes(x: Array, codec: Optional[str] = "zvc", *, bound: Optional[Bound] = None,
                     dtype: Optional[str] = None, checksums: bool = False, is_delta: bool = False) -> int:
     """Returns the size in bytes of an `out` that is enough for any tensor of the shape and type of x.
@@ -731,12 +756,12 @@ def _nearest(name, names) -> str:
 
 
 def __dir__():
-    return [*__all__, "training", "__doc__", "__version__"]
+    return [*__all__, "streams", "training", "__doc__", "__version__"]
 
 
 def __getattr__(name):
-    if name == "training":  # not loaded before it is used
+    if name in ("streams", "training"):  # not loaded before it is used
         from importlib import import_module
 
-        return import_module("tuck.training")
+        return import_module(f"tuck.{name}")
     raise AttributeError(f"module 'tuck' has no attribute {name!r}")

@@ -1,9 +1,9 @@
 """Tensors in memory of a GPU, for the calls of __init__.py. Calls are asynchronous on a stream."""
 
 import ctypes
+import os.path
 from functools import lru_cache
 from math import prod
-from pathlib import Path
 from typing import Any, List, NamedTuple, Optional, Tuple
 
 from . import _tuck
@@ -33,10 +33,10 @@ def is_on_device(x) -> bool:
 
 @lru_cache(maxsize=None)
 def _library():
-    path = Path(__file__).with_name("libtuck_device.so")
-    if not path.exists():
+    path = os.path.join(os.path.dirname(__file__), "libtuck_device.so")
+    if not os.path.exists(path):
         raise DeviceError("this build of tuck has no GPU code: pass a copy in memory of the CPU")
-    loaded = ctypes.CDLL(str(path))
+    loaded = ctypes.CDLL(path)
     p, size, text, number = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int
     for name, result, arguments in (
             ("encode", size, (p, size, number, number, text, size, p, ctypes.POINTER(size), number, p)),

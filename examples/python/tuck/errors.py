@@ -6,7 +6,7 @@ from . import _tuck
 
 __all__ = ["BoundError", "ByteOrderError", "ContiguityError", "DamagedFrameError", "DeviceError", "DtypeError",
            "NeedsBaseError", "NotADeltaError", "OutputTooSmallError", "OverlapError", "ReadOnlyError", "SizeError",
-           "TuckError", "UnknownCodecError", "WrongBaseError"]
+           "StreamError", "TuckError", "UnknownCodecError", "WrongBaseError"]
 
 
 # _codes: of tuck::status; from 1000 on the numbers of array.hpp.
@@ -98,6 +98,12 @@ class DamagedFrameError(TuckError):
     """The bytes or the file are no frame, or a damaged one."""
 
     _codes = (17, *range(32, 41))
+
+
+class StreamError(TuckError):
+    """A version of weights is missing, not as it must be, or cannot be published; see tuck.streams."""
+
+    _codes = ()
 
 
 _errors: Tuple[Type[TuckError], ...] = (TuckError, *TuckError.__subclasses__())

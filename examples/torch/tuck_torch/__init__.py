@@ -35,10 +35,10 @@ waits for the device, as it needs the sizes of all frames.
 from __future__ import annotations
 
 import contextlib
-import sys
 
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules import module as modules
+from tuck.saved import uncompiled
 
 from .comet import Comet
 from .library import Choice, Error, codecs, synchronize
@@ -47,12 +47,6 @@ from .session import Session
 
 __all__ = ["saved_tensors", "Raw", "Codec", "Advised", "Comet", "Policy", "Counts", "Choice", "Site", "Error", "codecs",
            "synchronize"]
-
-
-def uncompiled(hook):
-    """A hook that torch.compile leaves alone, where the program uses it."""
-    dynamo = sys.modules.get("torch._dynamo")
-    return dynamo.disable(hook) if dynamo is not None else hook
 
 
 @contextlib.contextmanager

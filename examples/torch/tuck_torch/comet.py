@@ -6,16 +6,16 @@ import math
 import weakref
 
 import torch
+from tuck.saved import is_in_memory, kept
 from tuck.training import BoundController
 
 from . import bounds
 from .compositions import FOLLOWED, Norms, is_power
 from .fronts import Fronts
-from .functions import Call, Use, is_in_memory
+from .functions import Call, Use
 from .library import CODECS, Choice, codecs
 from .policies import Policy, Site, require_positive, zeros_of
 from .scales import Scales, innermost
-from .store import kept
 
 # What a use of a tensor needs: a bound, or one of these; None is every bit.
 SIGN, NOTHING = "sign", "nothing"

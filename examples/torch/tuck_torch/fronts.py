@@ -33,9 +33,9 @@ from __future__ import annotations
 import weakref
 
 import torch
+from tuck.saved import tensors_of
 
 from . import bounds
-from .functions import tensors_of
 from .policies import zeros_of
 
 STEPS = 100

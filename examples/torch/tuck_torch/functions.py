@@ -9,24 +9,7 @@ from __future__ import annotations
 import weakref
 
 import torch
-from torch.overrides import TorchFunctionMode
-
-is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
-_KEYS = getattr(torch._C, "_TorchDispatchModeKey", None)  # PyTorch 2.0 and older have none
-_count_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0) if _KEYS is not None else lambda: 0
-
-
-def is_traced() -> bool:
-    """Whether what is done is written down, by torch.compile, torch.jit.trace or make_fx, or has no values."""
-    if is_compiling() or torch._C._get_tracing_state() is not None:
-        return True
-    return _count_modes() > 0 and any(torch._C._get_dispatch_mode(key) is not None for key in (_KEYS.PROXY, _KEYS.FAKE))
-
-
-# What vmap and its like see: it has no memory of its own. PyTorch 1.13 has these transforms in another package.
-is_transformed = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda t: False)
-
-PLAIN = (torch.Tensor, torch.nn.Parameter)
+from tuck.saved import Filling, is_in_memory, is_traced, tensors_of
 
 _CONVOLUTION = ("input", "weight", "bias")
 
@@ -57,8 +40,6 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 KEYWORDS = {"mat2": "other"}
 
-# The operations that save a tensor and fill it then: the noise of rrelu. In all of PyTorch there are no others.
-FILLS_SAVED = ("rrelu", "rrelu_", "rrelu_with_noise", "rrelu_with_noise_")
 # The operations that save their result.
 SAVES_OUTPUT = ("relu", "softmax", "log_softmax", "cross_entropy", "attention")
 
@@ -121,30 +102,8 @@ def _is_copy(a: torch.Tensor, t: torch.Tensor) -> bool:
     return any(torch.equal(form.to(t.dtype), t) for form in forms)
 
 
-def has_values(t: torch.Tensor) -> bool:
-    """Whether a tensor's memory has its values as they are. Forward differentiation and complex numbers leave zeros and
-    signs to be written. Batches of gradients have no storage."""
-    return (t.layout is torch.strided and not t.is_nested and torch._C._has_storage(t) and not t.is_neg()
-            and not t.is_conj() and not t._is_zerotensor() and not is_transformed(t))
-
-
-def is_in_memory(t: torch.Tensor) -> bool:
-    """Whether its values are in memory of its own. Subclasses, such as DTensor, may have them in another place."""
-    return type(t) in PLAIN and (t.is_cpu or t.is_cuda) and has_values(t)
-
-
-def tensors_of(arguments):
-    """The tensors among a function's arguments, in order. They may be in lists and tuples."""
-    for a in arguments:
-        if isinstance(a, torch.Tensor):
-            yield a
-        elif isinstance(a, (tuple, list)):
-            yield from tensors_of(a)
-
-
-class Functions(TorchFunctionMode):
+class Functions(Filling):
     """While it is entered, `running` is the recognised call that autograd saves tensors of; None for all others.
-    `filling` is the first argument of one of FILLS_SAVED while it runs.
 
     calling(call) comes before each of them, returned(call, output) after it. passing: a fronts.Fronts that follows all
     functions."""
@@ -153,7 +112,6 @@ class Functions(TorchFunctionMode):
         super().__init__()
         self._passing = passing
         self.running: Call | None = None
-        self.filling: torch.Tensor | None = None
         self._site, self._calling, self._returned = site, calling, returned
         self._numbers: dict[tuple, int] = {}
 
@@ -168,9 +126,7 @@ class Functions(TorchFunctionMode):
                                        and all(map(is_in_memory, tensors_of((*args, *kwargs.values()))))):
             known = passing = None
         inputs = passing.before(name, args, kwargs) if passing else None
-        outer, self.running, self.filling = self.running, None, None
-        if name in FILLS_SAVED:
-            self.filling = next(tensors_of((*args, *kwargs.values())), None)
+        outer, self.running, self.filling = self.running, None, self.filled_by(function, args, kwargs)
         try:
             output = function(*args, **kwargs) if known is None else self._known(*known, function, args, kwargs)
         finally:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 import tuck
 from tuck import training
+from tuck.saved import Error
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 DTYPES = (*FLOATS, torch.uint8, torch.int32, torch.int64)
@@ -47,10 +48,6 @@ class Choice(NamedTuple):
     def _within(self, dtype: torch.dtype) -> float:
         """Rounding to bfloat16, of which the value was, may double its error."""
         return self.bound / 2 if dtype == torch.bfloat16 else self.bound
-
-
-class Error(RuntimeError):
-    """A swap stream refused, or found what it stored to be damaged; or what it stored is out of date."""
 
 
 def _library(name: str) -> ctypes.CDLL:
@@ -99,10 +96,6 @@ def finish_encode(job: training.Job) -> tuple[torch.Tensor, float]:
     frame = torch.empty(size, dtype=torch.uint8, device="cpu")
     job.copy_frame(frame)
     return frame, seconds
-
-
-def storage_of(t: torch.Tensor):
-    return t.untyped_storage() if hasattr(t, "untyped_storage") else t.storage()
 
 
 class Swap:

@@ -10,8 +10,7 @@ import weakref
 from collections.abc import Mapping
 
 import torch
-
-from .functions import is_in_memory
+from tuck.saved import is_in_memory
 
 
 def _is_optimizer(o: object) -> bool:

@@ -9,12 +9,13 @@ import weakref
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from tuck.saved import (Copy, Reference, Unfilled, digest_of, flat_of, is_in_memory, is_parameter, is_traced, kept,
+                        storage_of, untraced, whole_of)
 
-from .functions import Call, Functions, Use, is_in_memory, is_traced
-from .library import DTYPES, FLOATS, Choice, storage_of
+from .functions import Call, Functions, Use
+from .library import DTYPES, FLOATS, Choice
 from .policies import Policy, Raw, Site
-from .store import (Copy, Derived, Frame, Handle, Mask, Offloaded, Recipe, Reference, Stored, Unfilled, digest_of,
-                    flat_of, is_dense, is_offloaded, is_parameter, kept)
+from .store import Derived, Frame, Handle, Mask, Offloaded, Recipe, Stored, is_offloaded
 
 WAITING = 6  # saves until one is stored: the operations that share it have been called by then
 AT_ONCE = 6  # frames that the package's thread has to encode; the training's own does what is beyond
@@ -99,22 +100,11 @@ class Session:
 
     # The hooks of autograd.
 
+    @untraced
     def pack(self, t: torch.Tensor):
-        """Of a tensor with values: torch.jit.trace, which has them, is not to write down what is done here."""
-        tracing = torch._C._get_tracing_state()
-        if tracing is None:
-            return self._packed(t)
-        torch._C._set_tracing_state(None)
-        try:
-            return self._packed(t)
-        finally:
-            torch._C._set_tracing_state(tracing)
-
-    def _packed(self, t: torch.Tensor):
         if self.functions is None or is_traced() or not is_in_memory(t):  # contexts may be left in another order
             return kept(t)
-        filling = self.functions.filling
-        if filling is not None and t.data_ptr() != filling.data_ptr():
+        if self.functions.is_unfilled(t):
             return Unfilled(t)
         call, is_small = self.functions.running, t.numel() * t.element_size() < self.smallest
         if is_small or t.dtype not in DTYPES or is_parameter(t):
@@ -124,7 +114,7 @@ class Session:
             return part
         role = call.role_of(t) if call is not None else None
         use = Use(call, role) if role is not None else None
-        whole = _whole(t)
+        whole = whole_of(t)
         if role == "weight" and isinstance(call.arguments["weight"], torch.nn.Parameter):
             return Reference(t, True)  # autocast's copy, which it keeps itself
         if whole is None:
@@ -295,16 +285,6 @@ def _is_cast(t: torch.Tensor, a: torch.Tensor) -> bool:
 def _key(t: torch.Tensor) -> tuple | None:
     """What tells a dense tensor's values from others, wherever they are."""
     return None if is_offloaded(t) else (digest_of(t), t.dtype, t.numel())
-
-
-def _whole(t: torch.Tensor) -> torch.Tensor | None:
-    """The dense tensor whose memory is stored for t: itself, or the result of which it is a view, as queries, keys and
-    values are of one product."""
-    if is_dense(t):
-        return t
-    base = t._base
-    is_result = base is not None and is_in_memory(base) and base.grad_fn is not None and base.dtype == t.dtype
-    return base if is_result and base.numel() <= 4 * t.numel() and is_dense(base) else None
 
 
 def _mask(t: torch.Tensor, site: Site, policy: Policy) -> Mask | None:

@@ -4,23 +4,22 @@
     Copy                                   of what is not worth a codec
     Reference                              parameters, and what cannot be copied: as they are, or an error
 
-Whoever has the memory may write to it, unseen by PyTorch: NumPy, `x.data`, DLPack, another library. So what is stored
-is made from a copy of our own, which is taken when the tensor is saved. On the CPU, tensors of the same digest are
-stored once, whatever their shapes. A frame is encoded a few saves later, when it is known who reads it, on the
+A Copy and a Reference are those of the package tuck, whose module `saved` says why. What is stored is made from a copy
+of our own, which is taken when the tensor is saved. On the CPU, tensors of the same digest are stored once, whatever
+their shapes. A frame is encoded a few saves later, when it is known who reads it, on the
 package's thread beside the forward pass; what the backward pass will want soon is decoded beside that."""
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import weakref
 
 import torch
-import tuck
+from tuck import saved
+from tuck.saved import Copy, Reference, digest_of, modified
 from tuck.training import Job, decode_job
 
-from .functions import PLAIN, is_traced, is_transformed
-from .library import DTYPES, FLOATS, NOT_TAKEN, Error, begin_encode, encode_job, finish_encode, storage_of, swap
+from .library import DTYPES, FLOATS, NOT_TAKEN, Error, begin_encode, encode_job, finish_encode, swap
 
 WIDTHS = {dtype: torch.empty((), dtype=dtype, device="cpu").element_size() for dtype in DTYPES}
 HEAVY = 1 << 16  # bytes of a tensor that the package's thread encodes and decodes; handing it over takes some 10 us
@@ -29,115 +28,6 @@ HEAVY = 1 << 16  # bytes of a tensor that the package's thread encodes and decod
 def is_offloaded(t: torch.Tensor) -> bool:
     """Whether it is stored by a swap stream. A digest of it would let the host wait."""
     return t.is_cuda
-
-
-def is_dense(t: torch.Tensor) -> bool:
-    """Do the values of a tensor fill a piece of memory, each once, in whatever order?"""
-    expected = 1
-    for stride, size in sorted(zip(t.stride(), t.shape)) if not t.is_contiguous() else ():
-        if size != 1:
-            if stride != expected:
-                return False
-            expected *= size
-    return True
-
-
-def flat_of(t: torch.Tensor) -> torch.Tensor:
-    """A dense tensor's memory, as it lies there."""
-    return t.detach().as_strided((t.numel(),), (1,), t.storage_offset())
-
-
-def digest_of(t: torch.Tensor) -> int:
-    """Of the bytes of a tensor in memory of the CPU, in the order in which a dense one has them."""
-    t = t if is_dense(t) else t.detach().contiguous()
-    size = t.numel() * t.element_size()  # NumPy takes few types, and lets nobody resize what it was shown
-    return tuck.digest((ctypes.c_ubyte * size).from_address(t.data_ptr())) if size else 0
-
-
-def modified(t: torch.Tensor, what: str = "tensor") -> Error:
-    return Error(f"a {what} that is needed for the backward pass was modified in place: shape {tuple(t.shape)}")
-
-
-class Reference:
-    """A tensor that stays what and where it is. `is_watched`: what PyTorch does not count is an error, too.
-
-    Called, as a weak reference to a Handle is, it gives what has the view; so does a Copy."""
-
-    __slots__ = ("t", "version", "count", "digest")
-
-    def __init__(self, t: torch.Tensor, is_watched: bool) -> None:
-        self.t = t if t.grad_fn is None else t.detach()  # a result that knew its operation would never be freed
-        self.version, self.count = t._version, t.numel()
-        self.digest = digest_of(t) if is_watched and t.is_cpu else None
-
-    def __call__(self) -> Reference:
-        return self
-
-    def view(self) -> torch.Tensor:
-        t = self.t
-        if t._version != self.version or (self.digest is not None and self._is_there() and
-                                          digest_of(t) != self.digest):
-            raise modified(t, "parameter" if is_parameter(t) else "tensor")
-        return t
-
-    def _is_there(self) -> bool:
-        """A program may free its memory, and gather it again for whoever reads it."""
-        t = self.t
-        reached = 1 + sum((size - 1) * stride for size, stride in zip(t.shape, t.stride()))
-        return t.is_cpu and t.numel() == self.count and (
-            storage_of(t).nbytes() >= (t.storage_offset() + reached) * t.element_size())
-
-
-class Unfilled(Reference):
-    """A tensor of an operation's own, which fills it after it was saved."""
-
-    __slots__ = ()
-
-    def __init__(self, t: torch.Tensor) -> None:
-        super().__init__(t, False)
-
-    def view(self) -> torch.Tensor:
-        return self.t
-
-
-class Copy:
-    """Of the memory that a tensor has a part of, so that its strides stay. Each reader has one of its own."""
-
-    __slots__ = ("flat", "shape", "stride")
-
-    def __init__(self, t: torch.Tensor) -> None:
-        t, self.shape = t.detach(), None
-        if t.layout is torch.strided and not (t.is_contiguous() or t.is_neg() or t.is_conj()):
-            spanned = 1 + sum((size - 1) * stride for size, stride in zip(t.shape, t.stride()))
-            if spanned <= 4 * t.numel():
-                self.shape, self.stride = t.shape, t.stride()
-                t = t.as_strided((spanned,), (1,), t.storage_offset())
-        self.flat = t.clone()
-
-    def __call__(self) -> Copy:
-        return self
-
-    def view(self) -> torch.Tensor:
-        t = self.flat.clone()
-        return t if self.shape is None else t.as_strided(self.shape, self.stride)
-
-
-def is_parameter(t: torch.Tensor) -> bool:
-    """Or a view of one."""
-    return any(type(of) is not torch.Tensor and isinstance(of, torch.nn.Parameter) for of in (t, t._base))
-
-
-def kept(t: torch.Tensor, is_small: bool = False) -> Reference | Copy:
-    """A tensor that is not encoded. Subclasses may have their values in another place, and tracers write down what is
-    done here."""
-    if (type(t) not in PLAIN or is_traced() or t.device.type == "meta" or t.layout not in (torch.strided, *SPARSE)
-            or t.is_nested or t._is_zerotensor() or is_transformed(t)):
-        return Reference(t, False)
-    return Reference(t, True) if is_parameter(t) and not is_small and t.layout is torch.strided else Copy(t)
-
-
-SPARSE = tuple(getattr(torch, f"sparse_{kind}") for kind in ("coo", "csr", "csc", "bsr", "bsc")
-               if hasattr(torch, f"sparse_{kind}"))
 
 
 class Stored:
@@ -399,15 +289,12 @@ class Mask(Stored):
         return t
 
 
-class Handle:
+class Handle(saved.Handle):
     """What autograd holds: a tensor within what is stored, and the operation that saved it."""
 
-    __slots__ = ("stored", "shape", "stride", "offset", "use", "__weakref__")
+    __slots__ = ("use", "__weakref__")
 
     def __init__(self, stored: Stored, shape, stride, offset: int, use) -> None:
-        self.stored, self.shape, self.stride, self.offset, self.use = stored, shape, stride, offset, use
+        super().__init__(stored, shape, stride, offset)
+        self.use = use
         stored.left += 1
-
-    def view(self) -> torch.Tensor:
-        t = self.stored.value()
-        return t.as_strided(self.shape, self.stride, t.storage_offset() + self.offset)

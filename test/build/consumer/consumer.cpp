@@ -2,6 +2,10 @@
 
 #include <cstdio>
 
+#if TUCK_VERSION < 10000 || TUCK_VERSION_MAJOR < 1
+#error "the preprocessor does not know the version"
+#endif
+
 tuck::outcome decode_elsewhere(tuck::const_bytes frame, tuck::span<float> values);
 
 int main() {

@@ -46,6 +46,14 @@ uint64_t pages_device_waits(void) {
 #endif
 }
 
+uint64_t pages_host_frame_f8(const void* values, uint64_t count, uint32_t chunk_values, void* frame, uint64_t room) {
+  const tuck::span<const tuck::f8e4m3> all(static_cast<const tuck::f8e4m3*>(values), count);
+  const tuck::outcome done =
+      tuck::host::encode(tuck::codebooks<tuck::f8e4m3>{}, all, tuck::bytes(static_cast<std::byte*>(frame), room),
+                         {.chunk_values = chunk_values, .alignment = 16});
+  return done ? done.bytes : 0;
+}
+
 uint64_t pages_host_frame(const void* values, uint64_t count, double bound, uint32_t chunk_values, void* frame,
                           uint64_t room) {
   const tuck::span<const tuck::bf16> all(static_cast<const tuck::bf16*>(values), count);

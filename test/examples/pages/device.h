@@ -26,6 +26,8 @@ uint64_t pages_device_waits(void);
  * part of the range. Its bytes, or 0. */
 uint64_t pages_host_frame(const void* values, uint64_t count, double bound, uint32_t chunk_values, void* frame,
                           uint64_t room);
+/* The same of f8e4m3 values, by codebooks. */
+uint64_t pages_host_frame_f8(const void* values, uint64_t count, uint32_t chunk_values, void* frame, uint64_t room);
 
 #if defined(__cplusplus)
 }

@@ -353,6 +353,51 @@ static void test_other_frames(void) {
   EXPECT(memcmp(slots, pages, 2 * STRIDE) == 0);
 }
 
+/* Pages of 8-bit floats have the bytes of the host's codec, and no bounds. */
+static void test_8_bit_floats(void) {
+  static const tuck_page_pair out[] = {{2, 0}, {0, 1}, {1, 2}}, back[] = {{3, 2}, {4, 0}, {5, 1}};
+  static unsigned char expected[SLOT];
+  tuck_pages_config c = configuration();
+  uint64_t bytes = 0;
+  uint32_t state = 1;
+  int p, i;
+  c.type = TUCK_PAGES_F8E4M3;
+  c.page_stride = VALUES; /* a byte a value */
+  c.slot_bytes = VALUES;
+  EXPECT(workspace_bytes(&c, &bytes) == TUCK_PAGES_OK && bytes <= space);
+  EXPECT(worst_slot_bytes(&c) >= VALUES && worst_slot_bytes(&c) < VALUES + 256);
+  for (i = 0; i < 3 * VALUES; ++i) { /* the exponents of two pages are mostly equal; the third is noise */
+    state = state * 1664525u + 1013904223u;
+    pages[i] =
+        (unsigned char)(i < 2 * VALUES ? (state >> 24 & 0x8f) | ((state >> 10 & 7) == 0 ? 0x28 : 0x30) : state >> 24);
+  }
+  EXPECT(pages_device_copy(d_pages, pages, sizeof pages) == 0);
+  call(0, &c, out, 3);
+  EXPECT(results[2].status == TUCK_PAGES_NO_FIT);
+  EXPECT(pages_device_copy(slots, d_slots, sizeof slots) == 0);
+  for (p = 0; p < 2; ++p) {
+    bytes = pages_host_frame_f8(pages + p * VALUES, VALUES, CHUNK, expected, SLOT);
+    EXPECT(results[p].status == TUCK_PAGES_OK && results[p].form == TUCK_PAGES_LOSSLESS && results[p].bound == 0);
+    EXPECT(results[p].bytes == bytes && bytes != 0 && bytes < VALUES * 9 / 10);
+    EXPECT(memcmp(slots + out[p].dst * SLOT, expected, (size_t)bytes) == 0);
+  }
+  call(1, &c, back, 3);
+  EXPECT(results[0].status == TUCK_PAGES_OK && results[0].bytes == VALUES && results[1].status == TUCK_PAGES_OK);
+  EXPECT(results[2].status >= 32 && results[2].form == TUCK_PAGES_RAW);
+  EXPECT(pages_device_copy(pages + 3 * VALUES, at(d_pages, 3 * VALUES), 2 * VALUES) == 0);
+  EXPECT(memcmp(pages + 3 * VALUES, pages, 2 * VALUES) == 0);
+  c.type = TUCK_PAGES_F8E5M2;
+  call(1, &c, back, 1);
+  EXPECT(results[0].status == TUCK_PAGES_OTHER_TYPE && results[0].form == TUCK_PAGES_RAW);
+  c.loss = TUCK_PAGES_OF_RANGE;
+  c.bound = .1;
+  EXPECT(workspace_bytes(&c, &bytes) == TUCK_PAGES_NO_BOUNDS && worst_slot_bytes(&c) == 0);
+  c = configuration();
+  c.type = TUCK_PAGES_F8E4M3;
+  c.page_stride = VALUES - 4;
+  EXPECT(workspace_bytes(&c, &bytes) == 1);
+}
+
 /* Pools without pages, without slots and with slots of no bytes. */
 static void test_empty_pools(void) {
   static const tuck_page_pair pair = {0, 0};
@@ -415,6 +460,7 @@ int main(void) {
   test_graph();
   test_repeated_sources();
   test_other_frames();
+  test_8_bit_floats();
   test_empty_pools();
   test_misuse();
   printf("%d failures\n", failures);
