@@ -214,19 +214,11 @@ template <class Job, int Threads> class frame_decoder {
   }
   // Locates the task of a slot that is not that of `before`.
   __device__ void locate_slot(const task& before, task& next) {
-    bool any = false, opened = false;
-    while (!opened) {
-      any = cursor().draw(job_);  // not before: other blocks wait until the item of a slot that was drawn is open
-      device::sync_warp();
-      if (!any) break;
-      opened = device::shfl(threadIdx.x == 0 ? uint32_t{open(before, next)} : 0u, 0) != 0;
-    }
+    // Not drawn before it is opened: other blocks wait until the item of an earlier slot is open.
+    const bool any = cursor().draw(job_, [&] { return open(before, next); });
     device::sync_warp();
-    if (!any) {
-      if (threadIdx.x == 0) next.any = false;
-    } else if (next.opens) {
-      fetch_header(item_of(next));
-    }
+    if (threadIdx.x == 0) next.any = any;
+    if (any && next.opens) fetch_header(item_of(next));
   }
   // Sets `next` to the slot of the cursor, with one thread. Returns false if its item cannot be decoded.
   __device__ bool open(const task& before, task& next) {
@@ -238,7 +230,7 @@ template <class Job, int Threads> class frame_decoder {
     ++state.done;
     next.item = item;
     next.share = at.index();
-    next.any = next.begins = true;
+    next.begins = true;
     next.opens = !stays;
     if (stays && state.verdict == status::ok) {
       next.chunk = state.first_chunk + at.index();

@@ -133,10 +133,7 @@ template <class Job, int Threads> class range_finder {
   __device__ bool draw() {
     device::sync_block();
     if (device::thread_id_anew() < device::warp_size)
-      while (cursor().draw(job_)) {
-        device::sync_warp();
-        if (device::shfl(device::lane_id() == 0 ? uint32_t{open()} : 0u, 0) != 0) break;
-      }
+      cursor().draw(job_, [&] { return open(); });
     device::sync_block();
     return cursor().has_slot();
   }

@@ -53,24 +53,24 @@ class batch_cursor {
   // Must come before the first draw. Call it with one thread.
   __device__ void begin() { temp_ = {}; }
 
-  // Moves to a slot that comes later than those before, with the first warp. Returns false if there is none. `ticket`:
-  // its number, which only the first thread needs.
-  template <class Job> __device__ bool move_to(uint32_t ticket, const Job& job) {
+
+  // Draws slots of a batch_job, with the first warp, until open() returns true for one, which thread 0 calls. Returns
+  // false if there are no more.
+  template <class Job, class Open> __device__ bool draw(const Job& job, const Open& open) {
     const unsigned lane = device::thread_id_anew();
-    if (lane == 0) temp_.ticket = ticket;
-    device::sync_warp();
     const auto sizes = [items = job.items.data()](uint64_t i) { return items[i].values.size(); };
-    while (temp_.ticket >= temp_.end && temp_.item < job.to_draw.items) advance(job.to_draw, lane, sizes);
-    return has_slot();
+    for (bool opened = false; !opened;) {
+      if (lane == 0) temp_.ticket = device::atomic_add(&job.head->ticket, 1u);
+      device::sync_warp();
+      while (temp_.ticket >= temp_.end && temp_.item < job.to_draw.items) advance(job.to_draw, lane, sizes);
+      if (!has_slot()) return false;
+      device::sync_warp();
+      opened = device::shfl(lane == 0 ? uint32_t{open()} : 0u, 0) != 0;
+    }
+    return true;
   }
 
-  // Draws the next slot of a batch_job, with the first warp. Returns false if there are no more.
-  template <class Job> __device__ bool draw(const Job& job) {
-    const uint32_t ticket = device::thread_id_anew() == 0 ? device::atomic_add(&job.head->ticket, 1u) : 0;
-    return move_to(ticket, job);
-  }
-
-  __device__ bool has_slot() const { return temp_.ticket < temp_.end; }  // did the last move find one?
+  __device__ bool has_slot() const { return temp_.ticket < temp_.end; }  // did the last draw find one?
   __device__ uint32_t item() const { return temp_.item; }
   __device__ uint32_t first_ticket() const { return temp_.first; }
   __device__ uint32_t index() const { return temp_.ticket - temp_.first; }
