@@ -405,6 +405,137 @@ class Streams(Case):
         self.expect(4)
         self.assertEqual(asked, [4, 3, 2, 1])
 
+    def test_what_is_no_full_version(self):
+        publisher = self.publisher()
+        self.publish(publisher, 1)
+        folder, index = f"{self.source}/weight_v000001", f"{self.source}/weight_v000001/model.safetensors.index.json"
+        with open(index, "rb") as file:
+            good = file.read()
+        content = json.loads(good)
+        damaged = [None, b"null", b"{}"]
+        for metadata in ({}, None, {"version": "000001"}):
+            damaged.append(json.dumps({**content, "metadata": metadata}).encode())
+        damaged.append(json.dumps({**content, "weight_map": {}}).encode())
+        for text in damaged:
+            os.remove(index)
+            if text is not None:
+                with open(index, "wb") as file:
+                    file.write(text)
+            for call in (self.receiver().pull, self.receiver().verify):
+                with self.assertRaisesRegex((tuck.TuckError, OSError), "version 1|has no version", msg=text):
+                    call(1)
+            self.expect(0)
+            if text is None:
+                with open(index, "wb") as file:
+                    file.write(good)
+        with open(index, "wb") as file:
+            file.write(good)
+        self.receiver().pull()
+        self.expect(1)
+
+    def test_full_versions_are_whole_and_of_the_model(self):
+        publisher = self.publisher()
+        self.publish(publisher, 1, full=True)
+        folder = f"{self.source}/weight_v000001"
+        checksums = next(f"{folder}/{name}" for name in os.listdir(folder) if name.startswith("tuck-checksums-"))
+        with open(checksums, "rb") as file:
+            good = file.read()
+        os.remove(checksums)
+        with self.assertRaisesRegex(tuck.StreamError, "version 1: tensor '.*': it has no checksum"):
+            self.receiver().pull()
+        content = json.loads(good)
+        content["checksums"]["more"] = "0"
+        with open(checksums, "w") as file:
+            json.dump(content, file)
+        with self.assertRaisesRegex(tuck.StreamError, "version 1: tensor 'more': it is missing"):
+            self.receiver().pull()
+        with open(checksums, "wb") as file:
+            file.write(good)
+        self.expect(0)
+        other = f"{self.folder}/other"
+        shutil.copytree(self.local, other)
+        path = next(f"{other}/{name}" for name in os.listdir(other) if name.endswith(".safetensors"))
+        with open(path, "rb") as file:
+            content = file.read()
+        size = struct.unpack("<Q", content[:8])[0]
+        header = json.loads(content[8:8 + size])
+        name = next(n for n, t in header.items() if n != "__metadata__" and len(t["shape"]) == 2)
+        header[name]["shape"].reverse()
+        text = json.dumps(header).encode()
+        with open(path, "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + content[8 + size:])
+        with self.assertRaisesRegex(tuck.StreamError, f"version 1: tensor '{name}': it is .* in the local checkpoint"):
+            Receiver(self.source, other).pull()
+        self.receiver().pull()
+        self.expect(1)
+
+    def test_a_damaged_fold_is_passed_over(self):
+        publisher = self.publisher()
+        for version in (1, 2):
+            self.publish(publisher, version)
+        fold = self.receiver().fold(0, 2)
+        os.remove(fold / "model.safetensors.index.json")
+        self.receiver().pull()
+        self.expect(2)
+
+    def test_a_failed_upload_is_repeated(self):
+        sent, fails = [], [True]
+
+        def send(path, version):
+            if fails.pop() if fails else False:
+                raise OSError("no network")
+            sent.append(version)
+
+        publisher = Publisher(self.source, self.base, after_write=send)
+        with self.assertRaisesRegex(OSError, "no network"):
+            self.publish(publisher, 1)
+        self.publish(publisher, 2)
+        self.assertEqual(sent, [1, 2])
+        publisher.send()
+        self.assertEqual(sent, [1, 2])
+
+    def test_writers_of_a_run_that_crashed(self):
+        half = self.model.arrays()
+        names = sorted(half)
+        parts = [{n: half[n] for n in names[k::2]} for k in range(2)]
+        for k in range(2):
+            self.model.step()
+            Publisher(self.source, self.base, writer=(k, 2)).publish(1, parts[k])
+        first, second = [Publisher(self.source, self.base, writer=(k, 2)) for k in range(2)]
+        first.publish(1, parts[0])
+        with self.assertRaisesRegex(tuck.StreamError, "writer 1 of 2 has not published"):
+            first.complete(1)
+        second.publish(1, parts[1])
+        second.complete(1)
+        with self.assertRaisesRegex(tuck.StreamError, "version 1 has not appeared"):
+            second.publish(2, parts[1])
+        first.complete(1)
+        self.assertEqual(versions(self.source), [1])
+
+    def test_arguments(self):
+        publisher = self.publisher()
+        arrays = self.model.arrays()
+        for version in (1.0, "1", None, True):
+            with self.assertRaisesRegex(tuck.StreamError, "pass an int"):
+                publisher.publish(version, {})
+        name = next(n for n, x in arrays.items() if x.ndim == 2 and x.shape[0] != x.shape[1])
+        with self.assertRaisesRegex(tuck.SizeError, "has shape"):
+            publisher.publish(1, {name: arrays[name].T})
+        with self.assertRaisesRegex(tuck.DtypeError, "masked"):
+            publisher.publish(1, {name: np.ma.masked_array(arrays[name])})
+        with self.assertRaisesRegex(tuck.DtypeError, "it is None"):
+            publisher.publish(1, {name: None})
+        if has_zstd():
+            with self.assertRaisesRegex(tuck.StreamError, "levels 1 to 22"):
+                Publisher(self.source, self.base, compression_format="zstd", level=99)
+        with self.assertRaisesRegex(ValueError, "threads: pass 0 or more"):
+            Publisher(self.source, self.base, threads=-1)
+        side = f"{os.path.dirname(self.local)}/.{os.path.basename(self.local)}.tuck"
+        self.publish(publisher, 1)
+        os.symlink(self.folder, side)
+        with self.assertRaisesRegex(tuck.StreamError, "symbolic link"):
+            self.receiver().pull()
+
     def test_failed_publication(self):
         publisher = self.publisher()
         arrays = self.model.arrays()
@@ -757,7 +888,8 @@ def train(folder, pause):
         os.rename(f"{folder}/digests/.{version}", f"{folder}/digests/{version}")
         publisher.publish(version, model.arrays(), full=version % 40 == 0)
         time.sleep(pause)
-    Path(folder, "last").write_text(str(version))
+    Path(folder, ".last").write_text(str(version))
+    os.rename(f"{folder}/.last", f"{folder}/last")  # the others read it when it is there
 
 
 def digest_of(folder, version):

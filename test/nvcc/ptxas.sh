@@ -98,7 +98,7 @@ awk -F '|' -v compare="$pinned" -v few="$few" '
       if (!known[$1, $2]) {
         fail("not in the baseline")
       } else {
-        growth(3, "registers", 1)
+        if (int(($3 + 7) / 8) > int((was[$1, $2, 3] + 7) / 8)) growth(3, "registers", 1)
         growth(4, "bytes shared", 1)
         growth(5, "instructions", 1.1)
         growth(6, "divisions", 1)

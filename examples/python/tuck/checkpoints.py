@@ -49,6 +49,11 @@ class Tensor(NamedTuple):
     def bytes(self) -> int:
         return self.end - self.begin
 
+    @property
+    def is_known(self) -> bool:
+        """Whether tuck has the type."""
+        return self.type != "u8" or self.dtype in ("U8", "BOOL")
+
 
 @contextmanager
 def regular_file(path: Path) -> Iterator[int]:
@@ -106,7 +111,7 @@ class Folder:
             present = {name for name in os.listdir(path) if name.endswith(SUFFIX)}
             index = read_json(path / INDEX) if self.has_index else None
             files: Dict[str, List[str]] = {}
-            if index is None:
+            if not self.has_index:
                 files = {name: [] for name in sorted(present)}
             else:
                 if not isinstance(index, dict):
@@ -124,7 +129,7 @@ class Folder:
                 for name in names:
                     if name not in self.tensors or self.tensors[name].file != file:
                         raise StreamError(f"tensor {shown(name)}: it is not in its file {shown(file)}")
-                if index is not None and len(names) != count:
+                if self.has_index and len(names) != count:
                     raise StreamError(f"{shown(file)} has tensors that are not in {INDEX}")
 
     def _read(self, file: str) -> int:
@@ -185,11 +190,15 @@ def values_of(data, type: str):
 
 def tensors_of(checkpoint: Union[str, os.PathLike]) -> Dict[str, Any]:
     """Returns the tensors of a folder of safetensors files by name, as NumPy arrays in memory maps. bf16 and 8-bit
-    floats are integers; types that tuck does not have are bytes. Raises StreamError or OSError."""
+    floats are integers; types that tuck does not have are bytes, without a shape. Raises StreamError or OSError."""
     folder = Folder(Path(checkpoint), str(checkpoint))
     mapped = Mapped(folder)
-    return {name: values_of(mapped.bytes(t), "bool" if t.dtype == "BOOL" else t.type)[0]
-            for name, t in folder.tensors.items()}
+
+    def values(t: Tensor):
+        flat = values_of(mapped.bytes(t), "bool" if t.dtype == "BOOL" else t.type)[0]
+        return flat.reshape(t.shape) if t.is_known else flat
+
+    return {name: values(t) for name, t in folder.tensors.items()}
 
 
 def sync(path: Union[str, Path]) -> None:

@@ -40,6 +40,8 @@ class Workers:
     """Calls for many tensors, in threads."""
 
     def __init__(self, threads: int) -> None:
+        if threads < 0:
+            raise ValueError(f"threads: pass 0 or more, not {threads}")
         self.threads = threads or len(os.sched_getaffinity(0))
 
     def run(self, call: Callable, names: List[str], sizes: List[int], progress: Optional[Progress] = None) -> list:
@@ -90,7 +92,9 @@ class Form(NamedTuple):
     encoding: str  # delta_encoding: "xor", "overwrite"
     checksum: str  # checksum_format
 
-    def check(self) -> None:
+    def check(self, level: int = 1) -> None:
+        if self.compression == "zstd" and not 1 <= level <= 22:
+            raise StreamError(f"level {level}: zstd has the levels 1 to 22")
         if self.compression not in ("tuck", "zstd"):
             raise StreamError(f"unknown compression_format {self.compression!r}; there are tuck, zstd")
         if self.encoding not in ("xor", "overwrite"):
@@ -158,13 +162,12 @@ class Version(Folder):
     """A version in the source."""
 
     def __init__(self, path: Path, version: int, base: Optional[int] = None) -> None:
-        about = f"version {version}"
+        about = f"version {version}" if base is None else f"version {version}, folded from {base}"
         super().__init__(path, about)
         self.version = version
         self.base: Optional[int] = None
-        if not {"base_version", "compression_format", "delta_encoding"} & self.metadata.keys():  # a full version
-            if not self.first:
-                raise StreamError(f"{about}: {path} has no {INDEX} and no {SUFFIX} file")
+        if base is None and not {"base_version", "compression_format", "delta_encoding"} & self.metadata.keys():
+            self._check_full()
             self.checksums, self.form = self._checksums_of_files(), None
             return
         with errors_about(about):
@@ -182,10 +185,25 @@ class Version(Folder):
             self.form = Form(texts.get("compression_format", ""), texts.get("delta_encoding", ""),
                               texts.get("checksum_format", ""))
             self.form.check()
+            for name in os.listdir(path):
+                if name.endswith(SUFFIX) and name not in self.first and _tuck.read_safetensors_header(
+                        os.fsencode(path / name))[1]:
+                    raise StreamError(f"{shown(name)} has tensors that are not in {INDEX}")
             for name, tensor in self.tensors.items():
                 if tensor.dtype != "U8" or name not in self.texts[tensor.file]:
                     raise StreamError(f"tensor {shown(name)}: it is not a U8 tensor with a checksum in the metadata "
                                       f"of {shown(tensor.file)}")
+
+    def _check_full(self) -> None:
+        """A delta that has lost its index, or what the index says, is no full version."""
+        if not self.first:
+            raise StreamError(f"{self.about}: {self.path} has no {INDEX} and no {SUFFIX} file")
+        if not self.has_index and self.first.keys() != {"model.safetensors"}:
+            raise StreamError(f"{self.about}: {self.path} has no {INDEX}, so it is not complete")
+        for name, tensor in self.tensors.items():
+            if tensor.dtype == "U8" and name in self.texts[tensor.file]:
+                raise StreamError(f"{self.about_tensor(name)}: it is a delta, but {INDEX} does not say of which "
+                                  "version")
 
     def _checksums_of_files(self) -> Dict[str, Tuple[str, str]]:
         """By tensor: format and checksum, if the version was published by tuck."""
@@ -197,6 +215,11 @@ class Version(Folder):
                     content = content if isinstance(content, dict) else {}
                     for tensor, text in strings(content.get("checksums"), f"'checksums' of {shown(name)}").items():
                         found[tensor] = str(content.get("checksum_format")), text
+            differing = found.keys() ^ self.tensors.keys()
+            if differing and (found or "checksum_format" in self.metadata):
+                name = min(differing)
+                raise StreamError(f"tensor {shown(name)}: " + ("it is missing" if name in found else
+                                                               f"it has no checksum in {CHECKSUMS}*.json"))
         return found
 
     def about_tensor(self, name: str) -> str:
@@ -282,10 +305,10 @@ def _value_bits(dtype: str) -> int:
     return int(digits[0]) if digits else 8
 
 
-def bytes_of(x, tensor: Tensor, name: str):
-    """The bytes of an array or a torch tensor, which must be of the type and size of the base. A tensor on a GPU is
-    copied. Returns a uint8 array, and whether it is a copy."""
-    role, is_copy = f"tensor {shown(name)}", False
+def bytes_of(x, tensor: Tensor):
+    """The bytes of an array or a torch tensor, which must be of the type and shape of the base, or flat. A tensor
+    on a GPU is copied. Returns a uint8 array, and whether it is a copy."""
+    role, is_copy = "it", False
     if is_torch(x):
         import torch
 
@@ -294,15 +317,19 @@ def bytes_of(x, tensor: Tensor, name: str):
         own = _OF_TORCH.get(str(x.dtype).partition(".")[2], "")
         data = x.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     else:
+        if np.ma.isMaskedArray(x):
+            raise DtypeError("it is a masked array; pass x.data")
         x = np.asarray(x)
         own = _OF_NUMPY.get(x.dtype.name, "")
         if not x.dtype.isnative or x.dtype.hasobject:
             raise DtypeError(f"{role} has dtype {x.dtype}")
         data = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
     wanted = "bool" if tensor.dtype == "BOOL" else tensor.type
-    is_known = wanted != "u8" or tensor.dtype == "U8"  # bytes of other types may come from any array
-    if is_known and own != wanted and OWN.get(own) != AS_INTEGERS.get(wanted, ""):
+    # Bytes of types that tuck does not have may come from any array.
+    if tensor.is_known and own != wanted and OWN.get(own) != AS_INTEGERS.get(wanted, ""):
         raise DtypeError(f"{role} has dtype {x.dtype}, the base checkpoint {tensor.dtype}")
     if len(data) != tensor.bytes:
         raise SizeError(f"{role} has {len(data)} bytes, the base checkpoint {tensor.bytes}")
+    if tensor.is_known and len(x.shape) != 1 and tuple(x.shape) != tensor.shape:
+        raise SizeError(f"{role} has shape {tuple(x.shape)}, the base checkpoint {tensor.shape}")
     return data, is_copy

@@ -35,13 +35,21 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 from . import _tuck, foreign
 from .checkpoints import (CHECKSUMS, INDEX, MARKER, SUFFIX, Folder, Mapped, begin_file, clear_folder, errors_about,
                           link_or_copy, marked_version, shown, sync, tensors_of, write_file, write_range)
-from .errors import StreamError
+from .errors import DtypeError, StreamError, TuckError
 from .published import (Form, Progress, Version, Worker, Workers, Writer, bytes_of, encode, equal, folder_name,
                         versions)
 
 __all__ = ["Publisher", "Receiver", "tensors_of", "versions"]
 
 Hook = Callable[[Path, int], None]  # called with the folder of a version, and its number
+
+
+def _number(version: Any) -> int:
+    if not hasattr(version, "__index__") or isinstance(version, bool):
+        raise StreamError(f"version {version!r}: pass an int")
+    if not 0 <= int(version) < 10**18:
+        raise StreamError(f"version {version}: pass a number from 0 to 10**18 - 1")
+    return int(version)
 
 
 class Publisher:
@@ -62,8 +70,9 @@ class Publisher:
         level              of zstd
         writer             number of this writer, from 0, and how many there are; see complete
         threads            most threads; 0: one per core
-        after_write        called with the folder of each complete version and its number, to upload it. Of several
-                           writers, only number 0 calls it
+        after_write        called with the folder of each complete version and its number, to upload it. If it raises,
+                           the version is published all the same, and the next publish or complete, or `send`, calls it
+                           again first. Of several writers, only number 0 calls it
 
         Keeps in memory the last published values of tensors that have changed. Raises OSError, or a subclass of
         TuckError."""
@@ -72,9 +81,9 @@ class Publisher:
         self._checkpoint = Folder(Path(base_checkpoint), "the base checkpoint")
         if not self._checkpoint.tensors:
             raise StreamError(f"the base checkpoint: {base_checkpoint} has no tensors")
-        self.version = marked_version(Path(base_checkpoint)) if version is None else version
+        self.version = marked_version(Path(base_checkpoint)) if version is None else _number(version)
         self._form = Form(compression_format, delta_encoding, checksum_format or foreign.fast_checksum())
-        self._form.check()
+        self._form.check(level)
         self._level, self._workers, self._after_write = level, Workers(threads), after_write
         self._rank, self._count = writer
         if not 0 <= self._rank < self._count:
@@ -82,6 +91,11 @@ class Publisher:
         mapped = Mapped(self._checkpoint)
         self._base = {name: mapped.bytes(t) for name, t in self._checkpoint.tensors.items()}
         self._pending: Optional[Tuple[Writer, bool, Dict[str, Tuple[Any, bool]]]] = None
+        self._unsent: List[Tuple[Path, int]] = []  # for after_write
+        self._completed = False
+        if self._count > 1:  # what a run that has crashed left is not this run's
+            for path in self.folder.glob(f".weight_v*.tmp/{Writer.file(self._rank, self._count)}"):
+                path.unlink()
 
     @property
     def names(self) -> Set[str]:
@@ -102,10 +116,12 @@ class Publisher:
         With several writers the version is complete after complete(), until which `tensors` must not change. After an
         error nothing is published, and the next call may publish the same version. Raises StreamError, DtypeError or
         SizeError, or OSError."""
+        version = _number(version)
         about = f"version {version}"
-        if not 0 <= version < 10**18:
-            raise StreamError(f"{about}: pass a number from 0 to 10**18 - 1")
+        self.send()
         there = versions(self.folder)
+        if self._rank > 0 and self._completed and self.version not in there:
+            raise StreamError(f"{about}: version {self.version} has not appeared; writer 0 must complete it first")
         is_first = full and not there and version == self.version
         if version <= self.version and not is_first:
             raise StreamError(f"{about}: it is not after version {self.version}")
@@ -114,9 +130,11 @@ class Publisher:
         if there and there[-1] > self.version and not full:
             raise StreamError(f"{about}: the weights here are those of version {self.version}, but {there[-1]} is "
                               "published. Pull it to a checkpoint and publish from that, or publish a full version")
-        unknown = tensors.keys() - self._base.keys()
-        if unknown:
-            raise StreamError(f"{about}: tensor {shown(min(unknown))}: the base checkpoint does not have it")
+        for name, x in tensors.items():
+            if name not in self._base:
+                raise StreamError(f"{about}: tensor {shown(str(name))}: the base checkpoint does not have it")
+            if x is None:
+                raise DtypeError(f"{about}: tensor {shown(name)}: it is None; leave out what has not changed")
         self._pending = None
         names = list(self._base) if full and self._count == 1 else list(tensors)
         names.sort(key=lambda name: -self._checkpoint.tensors[name].bytes)
@@ -143,7 +161,7 @@ class Publisher:
         """Returns the new bytes or None, whether they are a copy, the checksum or None, and the delta or None."""
         with errors_about(f"{about}: tensor {shown(name)}"):
             tensor, base = self._checkpoint.tensors[name], self._base[name]
-            new, is_copy = (base, False) if x is None else bytes_of(x, tensor, name)
+            new, is_copy = (base, False) if x is None else bytes_of(x, tensor)
             is_changed = x is not None and not equal(new, base)
             if not is_changed and not full:
                 return None, False, None, None
@@ -159,6 +177,7 @@ class Publisher:
         writer has not published or if tensors of a full version are missing, or OSError."""
         if self._pending is None or self._pending[0].version != version:
             raise StreamError(f"version {version}: publish has not written it")
+        self.send()
         writer, full, changed = self._pending
         if self._rank == 0:
             files = {writer.file(rank, self._count) for rank in range(self._count)}
@@ -178,9 +197,17 @@ class Publisher:
                 self._base[name] = new.copy()
 
         self._workers.run(keep, list(changed), [len(new) for new, _ in changed.values()])
-        self.version, self._pending = version, None
-        if self._after_write and self._rank == 0:
-            self._after_write(writer.place, version)
+        self.version, self._pending, self._completed = version, None, True
+        if self._rank == 0:
+            self._unsent.append((writer.place, version))
+            self.send()
+
+    def send(self) -> None:
+        """Calls after_write for the versions for which it has raised."""
+        while self._unsent:
+            if self._after_write:
+                self._after_write(*self._unsent[0])
+            del self._unsent[0]
 
     def _complete_full(self, writer: Writer) -> None:
         there: Dict[str, int] = {}
@@ -197,7 +224,7 @@ class Publisher:
             os.makedirs((writer.temporary / name).parent, exist_ok=True)
             shutil.copyfile(self._checkpoint.path / name, writer.temporary / name)
         writer.complete(self._count, {"total_size": sum(map(len, self._base.values())),
-                                      "version": f"{writer.version:06}"})
+                                      "version": f"{writer.version:06}", "checksum_format": self._form.checksum})
 
 
 class _Plan(NamedTuple):
@@ -287,7 +314,8 @@ class Receiver:
             return target
 
     def verify(self, version: Optional[int] = None, *, progress: Optional[Progress] = None) -> int:
-        """Does what pull does, but writes nothing. Returns the version. Raises what pull raises."""
+        """Does what pull does, but writes nothing but a lock beside the local checkpoint. Returns the version. Raises
+        what pull raises."""
         with self._locked():
             target = self._target(version)
             plan = self._plan(target, self.version)
@@ -302,9 +330,10 @@ class Receiver:
         The local checkpoint must be at version a or before; it does not change. Returns the folder, which is in the
         source, beside the versions; receivers of others ignore it. The parameters are those of Publisher. Raises what
         pull raises."""
+        a, b = _number(a), _number(b)
         place, form = self.source / folder_name(b, a), Form(compression_format, delta_encoding, checksum_format or
                                                               foreign.fast_checksum())
-        form.check()
+        form.check(level)
         if a >= b:
             raise StreamError(f"version {b}: it is not after version {a}")
         if place.exists():
@@ -345,7 +374,7 @@ class Receiver:
 
     def _target(self, version: Optional[int]) -> int:
         if version is not None:
-            return version
+            return _number(version)
         there = versions(self.source)
         if not there:
             raise StreamError(f"{self.source} has no version")
@@ -358,6 +387,8 @@ class Receiver:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
+        if self._side.is_symlink():
+            raise StreamError(f"{self._side} is a symbolic link; it must be a folder beside {self.local}")
         os.makedirs(self._side, exist_ok=True)
         with open(self._side / "lock", "wb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -379,14 +410,25 @@ class Receiver:
                                              for name in os.listdir(self.source)) if match]
         return min((base for base in bases if start <= base < version), default=None)
 
+    def _open_fold(self, version: int, start: int) -> Optional[Version]:
+        base = self._fold_to(version, start)
+        if base is None:
+            return None
+        try:
+            return Version(self.source / folder_name(version, base), version, base)
+        except (TuckError, OSError):
+            if (self.source / folder_name(version)).is_dir():  # its delta may do
+                return None
+            raise
+
     def _plan(self, target: int, start: Optional[int]) -> _Plan:
         """How to come from version `start`, or from a full version, to another."""
         deltas: List[Version] = []
         at, origin = target, None
         while at != start:
-            fold = None if start is None or at < start else self._fold_to(at, start)
+            fold = None if start is None or at < start else self._open_fold(at, start)
             if fold is not None:
-                deltas.append(Version(self.source / folder_name(at, fold), at, fold))
+                deltas.append(fold)
             else:
                 found = self._open(at, target, start)
                 if found.base is None:
@@ -418,12 +460,28 @@ class Receiver:
             raise StreamError(f"the file system cannot exchange {new} and {self.local} ({error.strerror}); put the "
                               "local checkpoint on ext4, xfs, btrfs or tmpfs") from error
 
+    def _check_types(self, full: Version) -> None:
+        """Raises StreamError if a full version is not of the local checkpoint's model."""
+        try:
+            tensors = self._local().tensors
+        except (TuckError, OSError):  # damaged: the full version takes its place
+            return
+        for name, t in tensors.items():
+            seen = full.tensors.get(name)
+            if seen and (seen.dtype, seen.shape) != (t.dtype, t.shape):
+                raise StreamError(f"{full.about_tensor(name)}: it is {seen.dtype} {seen.shape}, in the local "
+                                  f"checkpoint {t.dtype} {t.shape}")
+
     def _make(self, new: Path, plan: _Plan, target: int, progress: Optional[Progress]) -> None:
         """Writes the checkpoint of a version to a folder, verified and on the disk."""
         work = _Work(plan, plan.origin or self._local())
         origin, is_local = work.origin, plan.origin is None
+        if plan.origin and self.local.is_dir():
+            self._check_types(plan.origin)
         changed = {origin.tensors[name].file for delta in plan.deltas for name in delta.tensors}
         changed = changed if is_local else set(origin.first)
+        if new.is_symlink():
+            new.unlink()
         os.makedirs(new, exist_ok=True)
         clear_folder(new, changed)
         for name in [*origin.others(), *(set(origin.first) - changed)]:

@@ -6,7 +6,6 @@ import sys
 import time
 from typing import List, Optional
 
-from .errors import TuckError
 from .streams import Publisher, Receiver, tensors_of
 
 __all__ = ["main"]
@@ -67,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     fold.add_argument("local", metavar="LOCAL", help="checkpoint at version A or before")
     fold.add_argument("a", metavar="A", type=int)
     fold.add_argument("b", metavar="B", type=int)
+    fold.add_argument("--checksum-format", help="adler32, xxh3-128 or blake3")
     add_form(fold)
     return parser
 
@@ -81,7 +81,8 @@ def _run(given: argparse.Namespace, shown: _Shown) -> str:
     receiver = Receiver(given.source, given.local, threads=given.threads)
     if given.command == "fold":
         made = receiver.fold(given.a, given.b, compression_format=given.compression_format, level=given.level,
-                             delta_encoding=given.delta_encoding, progress=shown)
+                             delta_encoding=given.delta_encoding, checksum_format=given.checksum_format,
+                             progress=shown)
         return f"wrote {made}"
     if given.command == "verify":
         return f"version {receiver.verify(given.version, progress=shown)} is right"
@@ -94,7 +95,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     shown = _Shown(verbs[given.command])
     try:
         text = _run(given, shown)
-    except (TuckError, OSError) as error:
+    except (ValueError, OSError) as error:  # TuckError too
         shown.end()
         print(f"tuck: {error}", file=sys.stderr)
         return 1

@@ -129,7 +129,10 @@ template <class C, int Threads> class packed_mask {
         temp_.mask[w] = x;
       });
     }
-    if (head_.kind() != head::both_zeros) sound &= ends_well(from, size, 0);
+    if (head_.kind() != head::both_zeros && device::warp_id() == 0) {
+      device::sync_warp();  // its first threads have written what lies behind the chunk (mask_block.cuh)
+      sound &= ends_well(from, size, 0);
+    }
     if (device::sync_block_or(!sound)) return false;
     mask.template load<true>(reinterpret_cast<const std::byte*>(temp_.mask));
     return true;
