@@ -5,7 +5,7 @@
 #include <tuck/frame/delta.cuh>
 #include <tuck/host.hpp>
 
-#define TUCK_KERNELS(...)                                                                \
+#define TUCK_KERNELS(...)                                                                              \
   extern template void encode_kernel<encode_job<__VA_ARGS__>, block_threads>(encode_job<__VA_ARGS__>); \
   extern template void decode_kernel<decode_job<__VA_ARGS__>, block_threads>(decode_job<__VA_ARGS__>)
 #define TUCK_DELTA_DECODER(...) \

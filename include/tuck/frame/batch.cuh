@@ -10,8 +10,8 @@
 #pragma once
 
 #include <tuck/codec/inflate/inflate_warp.cuh>
-#include <tuck/frame/slots.cuh>
 #include <tuck/frame/device.cuh>
+#include <tuck/frame/slots.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -64,9 +64,9 @@ status make_job(Job& job, span<const Item> items, const batch_sizes& sizes, scra
 inline namespace TUCK_ARCH {
 
 template <class ItemJob, codec C, class Item>
-result encode_batch(const C& codec, span<const Item> items,
-                    const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
-                    const frame_options& options, const launch_options& how) noexcept {
+result encode_batch(const C& codec, span<const Item> items, const batch_sizes& sizes, scratch_span scratch,
+                    span<outcome> outcomes, cudaStream_t stream, const frame_options& options,
+                    const launch_options& how) noexcept {
   batch_job<ItemJob> job{};
   frame_header& header = job.item.header;
   if (const status s = tuck::make_header(codec, sizes.values, options, header); s != status::ok) return {s};
@@ -100,9 +100,8 @@ result encode_batch(const C& codec, span<const Item> items,
 }
 
 template <class ItemJob, codec C, class Item>
-result decode_batch(const C& codec, span<const Item> items,
-                    const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
-                    const launch_options& how) noexcept {
+result decode_batch(const C& codec, span<const Item> items, const batch_sizes& sizes, scratch_span scratch,
+                    span<outcome> outcomes, cudaStream_t stream, const launch_options& how) noexcept {
   // A slot is 16 KiB of output, or the default chunk of the codec if that is larger. It does not depend on the frames,
   // because they are untrusted.
   constexpr uint32_t slot_values = std::max<uint32_t>(C::chunk_bytes, tile_bytes) / uint32_t{sizeof(value_t<C>)};

@@ -19,8 +19,7 @@ template <codec C, int Threads, int Sums, int Chunks, int Buffers> struct chunk_
 
 // Decodes chunks of an opened frame with a whole block, each in one of `Chunks` slots. All threads get the status. The
 // frame is in device memory, aligned to 16. If the status is not ok, the contents of `out` are unspecified.
-template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>, int Chunks = 1,
-          int Buffers = Chunks>
+template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>, int Chunks = 1, int Buffers = Chunks>
 class chunk_decoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
@@ -47,25 +46,25 @@ class chunk_decoder {
   }
 
   // The steps of `decode`. One thread calls `find`, with the directory entry of chunk i.
-  __device__ void find(const frame_view& frame, uint64_t i, directory_entry entry, int slot) {
+  __device__ void find(const frame_view& frame, uint64_t i, directory_entry entry, uint32_t slot) {
     temp_.verdict[slot] = frame.chunk(i, entry, sizeof(T), temp_.chunk[slot].get());
   }
   // The same where there is no chunk, so that there is nothing to fetch.
-  __device__ void find_none(int slot) {
+  __device__ void find_none(uint32_t slot) {
     temp_.verdict[slot] = status::bad_chunk_entry;
     temp_.chunk[slot].get() = {};
   }
   __device__ static const uint64_t* entry_of(const frame_view& frame, uint64_t i) {
     return word_at(frame, frame.layout().directory, i);
   }
-  __device__ std::byte* buffer(int slot) { return temp_.block.buffer[Buffers == 1 ? 0 : slot]; }
+  __device__ std::byte* buffer(uint32_t slot) { return temp_.block.buffer[Buffers == 1 ? 0 : slot]; }
   // After a barrier: returns the bytes that have to come to the buffer of the slot before the next step.
-  __device__ const_bytes to_fetch(int slot) const {
+  __device__ const_bytes to_fetch(uint32_t slot) const {
     const chunk_view& chunk = temp_.chunk[slot].get();
     return temp_.verdict[slot] == status::ok && chunk.kind == chunk_kind::encoded ? chunk.payload : const_bytes{};
   }
   template <class OutputOf>
-  __device__ status decode_fetched(const C& codec, const frame_view& frame, uint64_t i, int slot,
+  __device__ status decode_fetched(const C& codec, const frame_view& frame, const uint64_t& i, const uint8_t& slot,
                                    const OutputOf& output_of) {
     if (temp_.verdict[slot] != status::ok) {
       if constexpr (is_delta) add_base(output_of(values_in_chunk(frame.header(), i), false), i);
@@ -151,12 +150,12 @@ class chunk_decoder {
     }
   }
 
-  __device__ __forceinline__ status read(const C& codec, uint32_t size, uint32_t count, int slot, output& out) {
+  __device__ __forceinline__ status read(const C& codec, uint32_t size, uint32_t count, uint32_t slot, output& out) {
     coder block(temp_.block.codec);
     if constexpr (is_delta && uses_base<C>) block.use_base(out.base_of_chunk());
     return block.read(codec, buffer(slot), size, count, out);
   }
-  __device__ __forceinline__ status restore(const C& codec, const chunk_view& chunk, int slot, output& out) {
+  __device__ __forceinline__ status restore(const C& codec, const chunk_view& chunk, uint32_t slot, output& out) {
     switch (chunk.kind) {
       case chunk_kind::encoded:
         return read(codec, static_cast<uint32_t>(chunk.payload.size()), chunk.values, slot, out);

@@ -52,7 +52,8 @@ template <class Job, int Threads> class frame_decoder {
   using output = typename item_job::template output<Threads>;
   static constexpr bool is_delta = is_delta_job<item_job>;
   // Buffers for chunks: with two, the next chunk comes while one is decoded, else after that.
-  static constexpr int buffers = !is_batch && !is_delta && detail::decode_policy<block_decoder<C, Threads>>::fetches ? 2 : 1;
+  static constexpr int buffers =
+      !is_batch && !is_delta && detail::decode_policy<block_decoder<C, Threads>>::fetches ? 2 : 1;
   using decoder = chunk_decoder<C, Threads, output, 2, buffers>;
   using copy = device::block_copy<Threads>;
   static constexpr uint64_t most_drawn = 1u << 31;  // chunks, so that tickets do not overflow
@@ -72,6 +73,7 @@ template <class Job, int Threads> class frame_decoder {
     uint64_t chunk;
     uint32_t share;  // of a batch
     uint8_t item;    // index of its item_state
+    uint8_t slot;    // of the decoder: that which the task before has not
     bool any;        // false: there are no more tasks
     bool opens;      // the first one of an item: chunk is not known until the header has come
     bool begins;     // the first one of a share
@@ -91,6 +93,7 @@ template <class Job, int Threads> class frame_decoder {
     bool part_is_whole;             // see block_output
     bool last;
     uint32_t epoch;
+    bool draws;  // of a batch: whether there may be more slots
     stored_if<is_batch, batch_cursor::TempStorage> cursor;
   };
 
@@ -108,39 +111,20 @@ template <class Job, int Threads> class frame_decoder {
     }
     copy fetched(temp_.of_copy);  // has a barrier
     decoder block(temp_.chunk);
-    const auto fetch = [&](const task& t, int slot) {
-      if (!t.any) return;
-      const const_bytes payload = block.to_fetch(slot);
-      fetched.begin(block.buffer(slot), payload.data(), static_cast<uint32_t>(payload.size()));
-    };
-    const auto leads = [] { return device::thread_id_anew() < device::warp_size; };
     uint32_t ticket = 0;  // in thread 0, of a call
-    if (leads()) {
-      begin();
-      find(block, temp_.tasks[0], 0);
-      locate(temp_.tasks[0], temp_.tasks[1], ticket);
-    }
+    if (leads()) begin();
     device::sync_block();
-    fetch(temp_.tasks[0], 0);
-    int slot = 0;
-    for (uint32_t i = 0; temp_.tasks[i].any;) {
-      const uint32_t following = i + 1 == tasks_at_once ? 0 : i + 1;
-      const task& now = temp_.tasks[i];
-      task &next = temp_.tasks[following], &after = temp_.tasks[tasks_at_once - i - following];  // the numbers add up to 3
-      if (leads()) {
-        if (!is_delta && threadIdx.x == 0) find_part(now);
-        find(block, next, slot ^ 1);
-      }
-      if (now.begins) begin_share(now);
-      fetched.wait();
-      if (leads()) locate(next, after, ticket);
-      if constexpr (buffers == 2) fetch(next, slot ^ 1);
-      decode(block, now, slot);
-      slot ^= 1;
-      if constexpr (buffers == 1) fetch(next, slot);
+    // The first time around there is no chunk to decode yet; in a batch the second time, too.
+    for (uint32_t i = tasks_at_once - 1;;) {
+      prepare(block, fetched, i, ticket);
+      decode(block, temp_.tasks[i]);
+      i = device::anew(i);
+      const task &now = temp_.tasks[i], &next = task_after(i, 1);
+      if constexpr (buffers == 1) fetch(block, fetched, next);
       if constexpr (is_batch)
-        if (!next.any || next.item != now.item) close(now);
-      i = following;
+        if (now.any && (!next.any || next.item != now.item)) close(now);
+      if (!next.any && !(is_batch && task_after(i, 2).any)) break;
+      i = index_after(i, 1);
     }
     if constexpr (!is_batch)
       close(temp_.tasks[0]);
@@ -157,31 +141,31 @@ template <class Job, int Threads> class frame_decoder {
     else
       return job_;
   }
+  __device__ static uint32_t index_after(uint32_t i, uint32_t n) {
+    return i + n < tasks_at_once ? i + n : i + n - tasks_at_once;
+  }
+  __device__ task& task_after(uint32_t i, uint32_t n) const { return temp_.tasks[index_after(i, n)]; }
+  __device__ static bool leads() { return device::thread_id_anew() < device::warp_size; }  // is it the first warp?
   // Index of a task's share, and number of shares. Computed at each use, so that no registers hold them.
   __device__ uint32_t share(const task& t) const { return is_batch ? t.share : blockIdx.x; }
   __device__ uint32_t shares(const item_state& item) const { return is_batch ? item.shares : gridDim.x; }
 
   // -- how the first warp comes to a task -----------------------------------------------------------------------------
 
-  // Locates the first task of the block. If there is none, tasks[0].any is false.
+  // Locates the first task of a call. In a batch, `locate` does that.
   __device__ void begin() {
-    task& first = temp_.tasks[0];
-    if constexpr (is_batch) {
-      if (threadIdx.x == 0) {
+    if (threadIdx.x == 0) {
+      temp_.tasks[0] = temp_.tasks[tasks_at_once - 1] = {};
+      if constexpr (is_batch) {
         temp_.epoch = device::load_relaxed(&job_.head->epoch);
+        temp_.draws = true;
         cursor().begin();
-        first.any = false;
-        first.item = tasks_at_once - 1;
-      }
-      device::sync_warp();
-      locate_slot(first, first);
-    } else {
-      if (threadIdx.x == 0) {
-        first.any = first.opens = first.begins = true;
+      } else {
+        temp_.tasks[0].any = temp_.tasks[0].opens = temp_.tasks[0].begins = true;
         if constexpr (is_delta) temp_.items[0].clear_digests();
       }
-      fetch_header(temp_.items[0]);
     }
+    if constexpr (!is_batch) fetch_header(temp_.items[0]);
   }
   // Locates the task after `before`, whose chunk is known. What it takes to find it comes to shared memory.
   __device__ void locate(const task& before, task& next, uint32_t& ticket) {
@@ -189,7 +173,7 @@ template <class Job, int Threads> class frame_decoder {
     if constexpr (is_batch) {
       device::sync_warp();  // thread 0 has found `before`
       const bool stays = before.any && item.verdict == status::ok && before.chunk + item.shares < item.end_chunk;
-      if (!stays && before.any && gridDim.x < job_.to_draw.most()) return locate_slot(before, next);
+      if (!stays && temp_.draws) return locate_slot(before, next);
       if (threadIdx.x != 0) return;
       next.any = stays;
       next.opens = next.begins = false;
@@ -217,14 +201,19 @@ template <class Job, int Threads> class frame_decoder {
     // Not drawn before it is opened: other blocks wait until the item of an earlier slot is open.
     const bool any = cursor().draw(job_, [&] { return open(before, next); });
     device::sync_warp();
-    if (threadIdx.x == 0) next.any = any;
+    if (threadIdx.x == 0) {
+      next.any = any;
+      temp_.draws = any && gridDim.x < job_.to_draw.most();  // else each block has drawn one
+    }
     if (any && next.opens) fetch_header(item_of(next));
   }
   // Sets `next` to the slot of the cursor, with one thread. Returns false if its item cannot be decoded.
   __device__ bool open(const task& before, task& next) {
     const batch_cursor at = cursor();
     const bool stays = before.any && item_of(before).index == at.item();
-    const auto item = static_cast<uint8_t>(stays ? before.item : before.item == tasks_at_once - 1 ? 0 : before.item + 1);
+    const auto item = static_cast<uint8_t>(stays                              ? before.item
+                                           : before.item == tasks_at_once - 1 ? 0
+                                                                              : before.item + 1);
     if (!stays && !open_item_at(at, temp_.items[item])) return false;
     item_state& state = temp_.items[item];
     ++state.done;
@@ -281,6 +270,7 @@ template <class Job, int Threads> class frame_decoder {
     item_state& item = item_of(t);
     if (t.opens) check_header(item);
     if (threadIdx.x != 0) return;
+    t.slot = static_cast<uint8_t>(slot);
     t.has_chunk = item.verdict == status::ok;
     if (t.has_chunk) {
       if (t.opens) t.chunk = item.first_chunk + share(t);
@@ -314,8 +304,8 @@ template <class Job, int Threads> class frame_decoder {
     new (&item.codec.get()) C(job.codec);
     uint64_t base_values = 0;
     if constexpr (is_delta) base_values = job.base_values;
-    if (const status s = match_header(header, item.codec.get(), job.first_value, job.out_values, is_delta, base_values,
-                                      job.type);
+    if (const status s =
+            match_header(header, item.codec.get(), job.first_value, job.out_values, is_delta, base_values, job.type);
         s != status::ok)
       return s;
     if (header.chunk_values > max_device_chunk_values<C>) return status::unsupported;
@@ -328,6 +318,26 @@ template <class Job, int Threads> class frame_decoder {
   }
 
   // -- what all threads do with a task --------------------------------------------------------------------------------
+
+  // Waits for the payload of task i. Meanwhile the first warp finds the next task, and then locates the one after that.
+  __device__ void prepare(decoder& block, copy& fetched, uint32_t i, uint32_t& ticket) {
+    const task& now = temp_.tasks[i];
+    task& next = task_after(i, 1);
+    if (leads()) {
+      if (!is_delta && threadIdx.x == 0) find_part(now);
+      find(block, next, now.slot ^ 1);
+    }
+    if (now.begins) begin_share(now);
+    now.any ? fetched.wait() : device::sync_block();
+    if (leads()) locate(next, task_after(i, 2), ticket);
+    if constexpr (buffers == 2) fetch(block, fetched, next);
+  }
+  // Starts to fetch the payload of a task.
+  __device__ void fetch(decoder& block, copy& fetched, const task& t) {
+    if (!t.any) return;
+    const const_bytes payload = block.to_fetch(t.slot);
+    fetched.begin(block.buffer(t.slot), payload.data(), static_cast<uint32_t>(payload.size()));
+  }
 
   // Adds the share of the checksum of the contents. Most shares have no words of them. Of a frame that cannot be decoded,
   // sets the share of the values to zero.
@@ -349,7 +359,7 @@ template <class Job, int Threads> class frame_decoder {
     if (threadIdx.x == 0) add_contents(*job_of(item).head, sums);
   }
   // Decodes the chunk of a task, which is in a buffer. Ends with a barrier.
-  __device__ void decode(decoder& block, const task& t, int slot) {
+  __device__ void decode(decoder& block, const task& t) {
     if (t.has_chunk) {
       const item_state& item = item_of(t);
       const auto output_of = [&](uint32_t values, bool summed) -> output {
@@ -358,7 +368,7 @@ template <class Job, int Threads> class frame_decoder {
         else
           return {temp_.part, temp_.part_begin, temp_.part_end, temp_.part_is_whole, summed};
       };
-      const status s = block.decode_fetched(item.codec.get(), item.view.get(), t.chunk, slot, output_of);
+      const status s = block.decode_fetched(item.codec.get(), item.view.get(), t.chunk, t.slot, output_of);
       if (s != status::ok) {
         device::sync_block();  // the codec may have written values; zeros must come later
         const uint32_t values = values_in_chunk(item.view.get().header(), t.chunk);

@@ -101,9 +101,9 @@ inline namespace TUCK_ARCH {
 // `job` has what only the caller knows: the base of a delta, the target of an appended frame. `counts`: there is no
 // buffer, and only the size of the frame is computed.
 template <codec C, class Job>
-result encode(Job job, const C& codec, span<const value_t<C>> values, bytes frame,
-              scratch_span scratch, outcome* written, cudaStream_t stream, const frame_options& options,
-              const launch_options& how, bool counts = false) noexcept {
+result encode(Job job, const C& codec, span<const value_t<C>> values, bytes frame, scratch_span scratch,
+              outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how,
+              bool counts = false) noexcept {
   if (const status s = tuck::make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
   if constexpr (is_delta_job<Job>) job.header.flags |= flag_delta;
   job.at = layout_of(job.header);
@@ -151,8 +151,8 @@ result append(const C& codec, span<const value_t<C>> values, bytes buffer, appen
 
 // `job` has what only the caller knows: the first value, or the base of a delta.
 template <codec C, class Job>
-result decode(Job job, const C& codec, const_bytes frame, span<value_t<C>> out,
-              scratch_span scratch, outcome* restored, cudaStream_t stream, const launch_options& how) noexcept {
+result decode(Job job, const C& codec, const_bytes frame, span<value_t<C>> out, scratch_span scratch, outcome* restored,
+              cudaStream_t stream, const launch_options& how) noexcept {
   if (restored == nullptr || frame.is_null() || out.is_null()) return {status::invalid_argument};
   if (!tuck::aligned(out.data(), sizeof(value_t<C>)) || !tuck::aligned(frame.data(), device_alignment) ||
       !tuck::aligned(restored, alignof(outcome)))

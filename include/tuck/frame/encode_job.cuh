@@ -132,8 +132,7 @@ template <class Job, int Threads> class range_finder {
   // Draws the next slot, with all threads. Returns false if there are no more. Has barriers.
   __device__ bool draw() {
     device::sync_block();
-    if (device::thread_id_anew() < device::warp_size)
-      cursor().draw(job_, [&] { return open(); });
+    if (device::thread_id_anew() < device::warp_size) cursor().draw(job_, [&] { return open(); });
     device::sync_block();
     return cursor().has_slot();
   }
@@ -162,7 +161,8 @@ template <class Job, int Threads> class range_finder {
         for (int k = 0; k < tile::per_word; ++k)
           if (tile::first_value(j) + static_cast<uint32_t>(k) < values.count) range.add(tile::value(values.w[j], k));
     }
-    const range_keys all{of_warps::largest(temp_.lowest, range.lowest), of_warps::largest(temp_.highest, range.highest)};
+    const range_keys all{of_warps::largest(temp_.lowest, range.lowest),
+                         of_warps::largest(temp_.highest, range.highest)};
     if (threadIdx.x != 0) return;
     if (all.lowest != 0) device::atomic_max(&job.head->range.lowest, all.lowest);
     if (all.highest != 0) device::atomic_max(&job.head->range.highest, all.highest);
@@ -175,8 +175,7 @@ template <class Job, int Threads> class range_finder {
 inline namespace TUCK_ARCH {
 
 template <class Job, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64))
-    prepass_kernel(const __grid_constant__ Job job) {
+TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64)) prepass_kernel(const __grid_constant__ Job job) {
   run_worker<range_finder<Job, Threads>>(job);
 }
 

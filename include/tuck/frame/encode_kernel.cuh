@@ -75,18 +75,11 @@ template <class Job, int Threads> class frame_encoder {
     if constexpr (is_batch)
       for (item_state& item : temp_.items) detail::copy_job<Threads>(item.job, job_.item);
     if (threadIdx.x == 0) begin();
-    do {
-      if (!draw()) break;
-      if (temp_.current.any)
-        encode_chunk();
-      else
-        settle();
-    } while (draws_again());
-    if constexpr (chunk_waits) {
-      device::sync_block();
-      write_waiting();
+    for (bool drawn = true, first = true; drawn; first = false) {
+      drawn = draw(first);
+      encode_chunk();
     }
-    if (!is_batch || temp_.any_item) close(current_item());
+    if constexpr (!is_batch) close(temp_.items[0]);
     if constexpr (is_batch) {
       if (!finish_batch(*job_.head, temp_.last)) return;
       clear_at_wrap<Threads>(reinterpret_cast<uint64_t*>(job_.head + 1), job_.item.state_count, temp_.epoch);
@@ -158,25 +151,20 @@ template <class Job, int Threads> class frame_encoder {
   }
 
   // Draws the next chunk, with all threads. Returns false if there are no more. Ends with a barrier.
-  __device__ bool draw() {
+  __device__ bool draw(bool first) {
+    const auto may_draw = [&](uint64_t all) { return first || gridDim.x < all; };  // else each block has drawn one
     if constexpr (is_batch) {
       device::sync_block();  // all threads have left the chunk before
       if (device::thread_id_anew() < device::warp_size)
-        cursor().draw(job_, [&] { return open(); });
+        if (!may_draw(job_.to_draw.most()) || !cursor().draw(job_, [&] { return open(); })) open_none();
       device::sync_block();
-      return cursor().has_slot();
+      return temp_.any_item;
     } else {
-      if (threadIdx.x == 0) set_chunk(temp_.items[0], job_, device::atomic_add(&job_.head->ticket, 1u));
+      if (threadIdx.x == 0)
+        set_chunk(temp_.items[0], job_, may_draw(job_.at.chunks) ? device::atomic_add(&job_.head->ticket, 1u) : ~0u);
       device::sync_block();
       return temp_.current.any;
     }
-  }
-  // Returns whether there may be more chunks than blocks; else each block has drawn one.
-  __device__ bool draws_again() const {
-    if constexpr (is_batch)
-      return gridDim.x < job_.to_draw.most();
-    else
-      return gridDim.x < job_.at.chunks;
   }
   __device__ void set_chunk(const item_state& item, const item_job& job, uint32_t chunk) {
     temp_.current.any = chunk < job.at.chunks && is_prepared(item);
@@ -193,6 +181,14 @@ template <class Job, int Threads> class frame_encoder {
     ++item.done;
     set_chunk(item, item.job.get(), at.index());
     return true;
+  }
+  // Leaves the current item for none.
+  __device__ void open_none() {
+    if (threadIdx.x != 0) return;
+    temp_.current.any = false;
+    temp_.current.item ^= 1;
+    temp_.other_is_open = temp_.any_item;
+    temp_.any_item = false;
   }
   __device__ bool open_item_at(const batch_cursor& at) {
     const typename item_job::item in = job_.items[at.item()];
@@ -290,34 +286,39 @@ template <class Job, int Threads> class frame_encoder {
     return temp_.block.chunk(block);
   }
 
-  // Encodes the current chunk in shared memory. Ends with a barrier, unless the chunk waits.
+  // Encodes the current chunk, if there is one, in shared memory. Before that, does what is left of the one before. Ends
+  // with a barrier, unless the chunk waits.
   __device__ void encode_chunk() {
+    const bool any = temp_.current.any;
     const uint32_t current = temp_.current.chunk;
     const item_job& job = this->job();
     tile values;
-    source from = chunk_source();
-    from.load(values, temp_.current.values);
-    if constexpr (is_delta) sum(from.sums);
     coder block(temp_.block.codec);
-    if constexpr (is_delta && uses_base<C>) block.use_base(from.base);
-    const bool differs = differ(values);
-    if constexpr (is_lossy<C>) {
-      if (differs) block.approximate(codec(), values);
-    }
-    if (!keeps_tile && sums_values(job)) sum(values);
-    if constexpr (is_lossy<C>) device::sync_block();
     chunk_kind kind = chunk_kind::uniform;
     uint32_t size = 0;
-    if (differs) {
-      size = block.measure(codec(), values);
-      const uint32_t raw_bytes = temp_.current.values * uint32_t{sizeof(T)};
-      kind = size != incompressible && size < raw_bytes ? chunk_kind::encoded : chunk_kind::raw;
-      if (kind == chunk_kind::raw) size = raw_bytes;
-    } else if (first_bits() != 0) {
-      size = sizeof(T);
+    if (any) {
+      source from = chunk_source();
+      from.load(values, temp_.current.values);
+      if constexpr (is_delta) sum(from.sums);
+      if constexpr (is_delta && uses_base<C>) block.use_base(from.base);
+      const bool differs = differ(values);
+      if constexpr (is_lossy<C>) {
+        if (differs) block.approximate(codec(), values);
+      }
+      if (!keeps_tile && sums_values(job)) sum(values);
+      if constexpr (is_lossy<C>) device::sync_block();
+      if (differs) {
+        size = block.measure(codec(), values);
+        const uint32_t raw_bytes = temp_.current.values * uint32_t{sizeof(T)};
+        kind = size != incompressible && size < raw_bytes ? chunk_kind::encoded : chunk_kind::raw;
+        if (kind == chunk_kind::raw) size = raw_bytes;
+      } else if (first_bits() != 0) {
+        size = sizeof(T);
+      }
+      if (threadIdx.x == 0) publish(job, size);
     }
-    if (threadIdx.x == 0) publish(job, size);
     settle();
+    if (!any) return;
     if (current_item().frame != nullptr) {
       constexpr bool reads_again = is_lossy<C> || !keeps_tile;  // raw chunks
       if (keeps_tile && sums_values(job) && !(reads_again && kind == chunk_kind::raw)) sum(values);

@@ -25,7 +25,7 @@ struct alignas(16) scratch_head {
   uint32_t done;      // blocks that have finished
   uint32_t epoch;     // of the running call
   union {
-    range_keys range{};  // of the tensor, if its codec needs it
+    range_keys range{};   // of the tensor, if its codec needs it
     digest_pair digests;  // of a delta
   };
   uint64_t ready;  // of an item of a batch: epoch + 1 of the call that cleared this state

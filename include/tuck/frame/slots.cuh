@@ -53,7 +53,6 @@ class batch_cursor {
   // Must come before the first draw. Call it with one thread.
   __device__ void begin() { temp_ = {}; }
 
-
   // Draws slots of a batch_job, with the first warp, until open() returns true for one, which thread 0 calls. Returns
   // false if there are no more.
   template <class Job, class Open> __device__ bool draw(const Job& job, const Open& open) {
