@@ -23,7 +23,7 @@ struct inflate_item {
 
 /// Returns how many bytes of scratch a batch of at most these sizes needs, for encoding or decoding. Returns 0 if the
 /// options or sizes are invalid. Single calls can use the same scratch. encode_batch and decode_batch return
-/// size_overflow if there are more than 2^30 items, or if sizes.values is more than 2^30 chunks.
+/// size_overflow if there are more than 2^30 items, or if sizes.values is more than 2^26 chunks.
 template <codec C>
 constexpr uint64_t scratch_bytes(const C& codec, const batch_sizes& sizes, const frame_options& options = {}) noexcept {
   frame_header header;
@@ -51,7 +51,7 @@ status make_job(Job& job, span<const Item> items, const batch_sizes& sizes, scra
   if (items.size() > sizes.items) return status::batch_too_large;
   if (outcomes.size() < items.size()) return status::output_too_small;
   const uint64_t extra = sizes.values / slot_values;
-  if (items.size() > batch_slots::max || extra > batch_slots::max) return status::size_overflow;
+  if (items.size() > batch_slots::max_items || extra > batch_slots::max_extra) return status::size_overflow;
   if (const status s = scratch.check(scratch_bytes); s != status::ok) return s;
   job.to_draw = {static_cast<uint32_t>(items.size()), static_cast<uint32_t>(extra), slot_values};
   job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());

@@ -86,7 +86,7 @@ template <class Job, int Threads> class frame_decoder {
     typename copy::TempStorage of_copy;
     item_state items[is_batch ? tasks_at_once : 1];
     task tasks[tasks_at_once];
-    uint64_t entry;  // directory entry of the task that was located, unless it opens an item
+    uint64_t entry;  // directory entry of the task that was located; if it opens an item, see fetch_header
     typename block_sums<Threads>::TempStorage sums;
     T* part;                        // address of the first value of the current chunk in the output
     uint32_t part_begin, part_end;  // values of the current chunk that are written
@@ -165,7 +165,7 @@ template <class Job, int Threads> class frame_decoder {
         if constexpr (is_delta) temp_.items[0].clear_digests();
       }
     }
-    if constexpr (!is_batch) fetch_header(temp_.items[0]);
+    if constexpr (!is_batch) fetch_header(temp_.items[0], temp_.tasks[0]);
   }
   // Locates the task after `before`, whose chunk is known. What it takes to find it comes to shared memory.
   __device__ void locate(const task& before, task& next, uint32_t& ticket) {
@@ -205,7 +205,7 @@ template <class Job, int Threads> class frame_decoder {
       next.any = any;
       temp_.draws = any && gridDim.x < job_.to_draw.most();  // else each block has drawn one
     }
-    if (any && next.opens) fetch_header(item_of(next));
+    if (any && next.opens) fetch_header(item_of(next), next);
   }
   // Sets `next` to the slot of the cursor, with one thread. Returns false if its item cannot be decoded.
   __device__ bool open(const task& before, task& next) {
@@ -255,12 +255,19 @@ template <class Job, int Threads> class frame_decoder {
   __device__ void fetch_entry(const task& t) {
     device::copy_async(&temp_.entry, decoder::entry_of(item_of(t).view.get(), t.chunk));
   }
-  __device__ void fetch_header(item_state& item) {
+  // Fetches the header, and the directory entry that the task needs if the frame has no metadata and the job begins at
+  // its first chunk.
+  __device__ void fetch_header(item_state& item, const task& t) {
     const item_job& job = job_of(item);
     if (job.frame_capacity < sizeof(frame_header)) return;
     const unsigned lane = device::thread_id_anew();
     device::copy_async(reinterpret_cast<uint32_t*>(&item.view.get().header_to_be()) + lane,
                        reinterpret_cast<const uint32_t*>(job.frame) + lane);
+    if (lane == 0 && job.frame_capacity >= sizeof(frame_header) + 8 * (uint64_t{share(t)} + 1))
+      device::copy_async(&temp_.entry, likely_entry(job, t));
+  }
+  __device__ const uint64_t* likely_entry(const item_job& job, const task& t) const {
+    return reinterpret_cast<const uint64_t*>(job.frame + sizeof(frame_header)) + share(t);
   }
   // Waits for what `locate` has requested, and finds the chunk of the task.
   __device__ void find(decoder& block, task& t, int slot) {
@@ -278,7 +285,9 @@ template <class Job, int Threads> class frame_decoder {
     }
     if (!t.has_chunk) return block.find_none(slot);
     const frame_view& view = item.view.get();
-    block.find(view, t.chunk, {t.opens ? device::load(decoder::entry_of(view, t.chunk)) : temp_.entry}, slot);
+    const uint64_t* const at = decoder::entry_of(view, t.chunk);
+    const bool fetched = !t.opens || at == likely_entry(job_of(item), t);
+    block.find(view, t.chunk, {fetched ? temp_.entry : device::load(at)}, slot);
   }
   // Checks the header. The checks are those of host::decode, in the same order.
   __device__ void check_header(item_state& item) {
@@ -299,21 +308,21 @@ template <class Job, int Threads> class frame_decoder {
     device::sync_warp();
   }
   __device__ status check(item_state& item, const item_job& job, uint64_t header_digest) const {
-    const frame_header& header = item.view.get().header();
+    const frame_header header = item.view.get().header();  // in registers: all loads at once
     if (const status s = tuck::check_header(header, header_digest); s != status::ok) return s;
-    new (&item.codec.get()) C(job.codec);
+    C codec(job.codec);
     uint64_t base_values = 0;
     if constexpr (is_delta) base_values = job.base_values;
-    if (const status s =
-            match_header(header, item.codec.get(), job.first_value, job.out_values, is_delta, base_values, job.type);
+    if (const status s = match_header(header, codec, job.first_value, job.out_values, is_delta, base_values, job.type);
         s != status::ok)
       return s;
+    new (&item.codec.get()) C(codec);
     if (header.chunk_values > max_device_chunk_values<C>) return status::unsupported;
     if (job.frame_capacity < header.frame_bytes) return status::truncated;
     item.first_chunk = job.first_value / header.chunk_values;
     const uint64_t end = is_delta ? header.value_count : job.first_value + job.out_values;
     item.end_chunk = job.out_values == 0 ? 0 : ceil_div(end, uint64_t{header.chunk_values});
-    item.view.get().set_frame(job.frame);
+    item.view.get().set_frame(job.frame, layout_of(header));
     return status::ok;
   }
 
@@ -329,8 +338,8 @@ template <class Job, int Threads> class frame_decoder {
     }
     if (now.begins) begin_share(now);
     now.any ? fetched.wait() : device::sync_block();
-    if (leads()) locate(next, task_after(i, 2), ticket);
     if constexpr (buffers == 2) fetch(block, fetched, next);
+    if (leads()) locate(next, task_after(i, 2), ticket);
   }
   // Starts to fetch the payload of a task.
   __device__ void fetch(decoder& block, copy& fetched, const task& t) {

@@ -2,7 +2,7 @@
 //
 // An item has one slot, and more if its tensor is large: one per chunk for encoding. Slots are numbered in the order of
 // the items and drawn by a ticket, so all earlier slots of the same item have already begun. The tickets of a block
-// only grow. It keeps a cursor into the items and moves it forward, 128 items at a time. All draws of a block together
+// only grow. It keeps a cursor into the items and moves it forward, 64 items at a time. All draws of a block together
 // pass over the items once.
 //
 // A block has the jobs of its items in shared memory. A call has one job, which is a parameter of its kernel.
@@ -16,24 +16,41 @@ namespace tuck::inline TUCK_ABI {
 // The slots of a batch. If `extra` is too small for an item, the item has fewer slots than it needs and is not
 // processed. Tickets have 32 bits, and each block draws one ticket after the last slot.
 struct batch_slots {
-  uint32_t items;   // number of items, each with a first slot
-  uint32_t extra;   // maximum number of other slots, of all items together
-  uint32_t values;  // values per slot
+  uint32_t items = 0;       // number of items, each with a first slot
+  uint32_t extra = 0;       // maximum number of other slots, of all items together
+  uint32_t values = 1;      // values per slot
+  uint32_t reciprocal = 0;  // 2^32 / values, rounded down
 
-  static constexpr uint64_t max = uint64_t{1} << 30;
+  static constexpr uint64_t max_items = uint64_t{1} << 30, max_extra = uint64_t{1} << 26;
+  static constexpr uint32_t too_many = ~0u;
+  static_assert(device::warp_size * (max_extra + 1) < uint64_t{1} << 32, "tuck: a warp adds up what its lanes want");
+
+  constexpr batch_slots() = default;
+  // values > 1
+  constexpr batch_slots(uint32_t items_, uint32_t extra_, uint32_t values_) noexcept
+      : items(items_),
+        extra(extra_),
+        values(values_),
+        reciprocal(static_cast<uint32_t>((uint64_t{1} << 32) / values_)) {}
 
   TUCK_HD constexpr uint64_t most() const noexcept { return uint64_t{items} + extra; }
 
-  // Returns the number of slots that an item of `size` values needs beyond its first; 0 if that is more than `extra`.
+  // Returns the number of slots that an item of `size` values needs beyond its first; too_many if that is more than
+  // `extra`. Such an item gets none.
   TUCK_HD constexpr uint32_t wanted(uint64_t size) const noexcept {
-    if (size <= values) return 0;
-    const uint64_t last = size - 1;
-    const uint64_t n = last >> 32 == 0 ? static_cast<uint32_t>(last) / values : last / values;  // 32 bits: much faster
-    return n <= extra ? static_cast<uint32_t>(n) : 0;
+    if (size == 0) return 0;
+    const uint64_t last = size - 1, n = last >> 32 == 0 ? quotient(static_cast<uint32_t>(last)) : last / values;
+    return n <= extra ? static_cast<uint32_t>(n) : too_many;
   }
-  TUCK_HD constexpr bool has_enough_for(uint64_t size) const noexcept { return size <= (uint64_t{extra} + 1) * values; }
+  TUCK_HD constexpr uint32_t quotient(uint32_t last) const noexcept {
+    const auto n = static_cast<uint32_t>(uint64_t{last} * reciprocal >> 32);  // or one less
+    return n + (last - n * values >= values);
+  }
   // Adds what two groups of items need, saturating at extra + 1. `granted` limits that to `extra`.
-  TUCK_HD constexpr uint32_t sum(uint32_t a, uint32_t b) const noexcept { return a + b <= extra ? a + b : extra + 1; }
+  TUCK_HD constexpr uint32_t sum(uint32_t a, uint32_t b) const noexcept {
+    const uint32_t both = a + (b == too_many ? 0 : b);
+    return both <= extra ? both : extra + 1;
+  }
   TUCK_HD constexpr uint32_t granted(uint32_t wanted) const noexcept { return wanted < extra ? wanted : extra; }
 };
 
@@ -61,7 +78,7 @@ class batch_cursor {
     for (bool opened = false; !opened;) {
       if (lane == 0) temp_.ticket = device::atomic_add(&job.head->ticket, 1u);
       device::sync_warp();
-      while (temp_.ticket >= temp_.end && temp_.item < job.to_draw.items) advance(job.to_draw, lane, sizes);
+      if (temp_.ticket >= temp_.end) advance(job.to_draw, lane, sizes);
       if (!has_slot()) return false;
       device::sync_warp();
       opened = device::shfl(lane == 0 ? uint32_t{open()} : 0u, 0) != 0;
@@ -77,49 +94,60 @@ class batch_cursor {
   __device__ bool fits() const { return temp_.fits; }  // does the item have all slots that it needs?
 
  private:
-  static constexpr uint32_t per_lane = 4;
+  static constexpr uint32_t per_lane = 2;  // items
 
-  // Searches the next 128 items, 4 per lane, for the item of the ticket. If it is not among them, the cursor passes
-  // them.
-  // sizes(i): number of values of item i
+  // Moves the cursor to the item of the ticket, or past all items. sizes(i): number of values of item i
   template <class Sizes> __device__ void advance(const batch_slots& to_draw, unsigned lane, const Sizes& sizes) {
-    const uint32_t item = temp_.item + lane * per_lane;
-    uint32_t wanted = 0;
+    constexpr uint32_t group = device::warp_size * per_lane;
+    const uint32_t ticket = temp_.ticket;
+    uint32_t first = temp_.item, passed = temp_.wanted;  // items that are passed, and slots that they need
+    device::sync_warp();                                 // all lanes have read the old cursor
+    uint64_t next[per_lane];                             // sizes of the items after those
+    const auto load = [&] {
 #pragma unroll
-    for (uint32_t k = 0; k < per_lane; ++k)
-      if (item + k < to_draw.items) wanted = to_draw.sum(wanted, to_draw.wanted(sizes(item + k)));
+      for (uint32_t k = 0; k < per_lane; ++k) {
+        const uint32_t item = first + lane * per_lane + k;
+        next[k] = item < to_draw.items ? sizes(item) : 0;
+      }
+    };
+    load();
 #pragma unroll 1
-    for (unsigned delta = 1; delta < device::warp_size; delta *= 2) {
-      const uint32_t below = device::shfl_up(wanted, delta);
-      if (lane >= delta) wanted = to_draw.sum(wanted, below);
-    }
-    wanted = to_draw.sum(wanted, temp_.wanted);
-    const uint32_t below = device::shfl_up(wanted, 1), before = lane == 0 ? temp_.wanted : below;
-    const uint32_t past = item + per_lane < to_draw.items ? item + per_lane : to_draw.items;
-    const unsigned found = device::ballot(temp_.ticket < past + to_draw.granted(wanted));
-    device::sync_warp();  // all lanes have read the old cursor
-    if (found != 0) {
-      if (lane + 1 == static_cast<unsigned>(device::ffs(found))) find(to_draw, item, before, sizes);
-    } else if (lane == device::warp_size - 1) {
-      temp_.item = item + per_lane;
-      temp_.wanted = wanted;
+    for (;;) {
+      uint32_t of_item[per_lane], wanted = 0;
+#pragma unroll
+      for (uint32_t k = 0; k < per_lane; ++k) wanted = to_draw.sum(wanted, of_item[k] = to_draw.wanted(next[k]));
+      const uint32_t item = first + lane * per_lane;
+      first = first + group < to_draw.items ? first + group : to_draw.items;
+      load();  // meanwhile
+      const uint32_t before = passed;
+      passed = to_draw.sum(passed, device::warp_sum(wanted));
+      if (ticket < first + to_draw.granted(passed)) {
+        find(to_draw, ticket, lane, item, before, of_item, wanted);
+        break;
+      }
+      if (first == to_draw.items) {
+        if (lane == 0) temp_.item = first;
+        break;
+      }
     }
     device::sync_warp();
   }
-
-  // Finds the item of the ticket from `item` on, with one lane. `before`: slots that earlier items need.
-  template <class Sizes>
-  __device__ void find(const batch_slots& to_draw, uint32_t item, uint32_t before, const Sizes& sizes) {
-#pragma unroll 1
-    for (;; ++item) {
-      const uint32_t wanted = to_draw.wanted(sizes(item)), behind = to_draw.sum(before, wanted);
-      const uint32_t from = to_draw.granted(before), to = to_draw.granted(behind);
-      if (temp_.ticket <= item + to) {
-        temp_ = {item,          before,       item + from,
-                 item + to + 1, temp_.ticket, to - from == wanted && to_draw.has_enough_for(sizes(item))};
-        return;
-      }
-      before = behind;
+  // The same within the group of items of which each lane has some, from `item` on. The ticket is among their slots.
+  __device__ void find(const batch_slots& to_draw, uint32_t ticket, unsigned lane, uint32_t item, uint32_t passed,
+                       const uint32_t (&of_item)[per_lane], uint32_t wanted) {
+    const uint32_t mine = wanted;
+#pragma unroll
+    for (unsigned delta = 1; delta < device::warp_size; delta *= 2) {
+      const uint32_t below = device::shfl_up(wanted, delta);
+      if (lane >= delta) wanted += below;
+    }
+    uint32_t begin = to_draw.sum(passed, wanted - mine);  // slots that the items before need
+#pragma unroll
+    for (uint32_t k = 0; k < per_lane; ++k) {
+      const uint32_t end = to_draw.sum(begin, of_item[k]), from = to_draw.granted(begin), to = to_draw.granted(end);
+      if (item + k < to_draw.items && ticket >= item + k + from && ticket <= item + k + to)
+        temp_ = {item + k, begin, item + k + from, item + k + to + 1, ticket, to - from == of_item[k]};
+      begin = end;
     }
   }
 
