@@ -33,6 +33,15 @@ constexpr uint64_t scratch_bytes(const C& codec, const batch_sizes& sizes, const
                         saturating_add(saturating_mul(scratch_head_bytes, sizes.items), saturating_mul(8, all)));
 }
 
+/// Returns the same for a codec that was chosen at run time; 0 also if none was chosen.
+template <codec... Cs>
+uint64_t scratch_bytes(const any_codec<codec_list<Cs...>>& codec, const batch_sizes& sizes,
+                       const frame_options& options = {}) noexcept {
+  uint64_t most = 0;
+  codec.visit([&](const auto& chosen) { most = tuck::scratch_bytes(chosen, sizes, codec.typed(options)); });
+  return most;
+}
+
 namespace detail {
 
 struct inflate_job {
@@ -139,6 +148,19 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, c
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const frame_options& options = {}, const launch_options& how = {}) noexcept {
   return detail::encode_batch<encode_job<by_width<C>>>(codec, items, sizes, scratch, outcomes, stream, options, how);
+}
+
+/// Encodes each item with a codec that was chosen at run time.
+/// @return as for a known codec; unknown_codec if none was chosen; type_mismatch if it takes values of another type
+template <codec... Cs, element T>
+result encode_batch(const any_codec<codec_list<Cs...>>& codec, span<const encode_item<T>> items,
+                    const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
+                    const frame_options& options = {}, const launch_options& how = {}) noexcept {
+  result answer;
+  const status found = codec.template visit_as<T>([&](const auto& chosen) {
+    answer = tuck::encode_batch(chosen, items, sizes, scratch, outcomes, stream, codec.typed(options), how);
+  });
+  return found == status::ok ? answer : result{found};
 }
 
 /// Decodes the first decode_item::values.size() values of each frame. Outcome i is what decode writes for item i, or

@@ -193,6 +193,21 @@ result encode_delta(const C& codec, span<const value_t<C>> values, span<const va
   }
 }
 
+/// Encodes a delta with a codec that was chosen at run time.
+/// @param values  the bytes of whole elements of the codec's type, else invalid_argument
+/// @param base    as many bytes
+/// @return as for a known codec; unknown_codec if none was chosen
+template <codec... Cs>
+result encode_delta(const any_codec<codec_list<Cs...>>& codec, const_bytes values, const_bytes base, bytes frame,
+                    scratch_span scratch, outcome* written, cudaStream_t stream, const frame_options& options = {},
+                    const launch_options& how = {}) noexcept {
+  result answer;
+  const status found = codec.visit(values, base, [&](const auto& chosen, auto elements, auto of_base) {
+    answer = tuck::encode_delta(chosen, elements, of_base, frame, scratch, written, stream, codec.typed(options), how);
+  });
+  return found == status::ok ? answer : result{found};
+}
+
 /// Encodes the values of each item relative to its base. The frames are those that encode_delta writes. Outcome i is
 /// what encode_delta writes or returns for item i. Arguments and errors are those of encode_batch, and lossy_delta.
 /// Bases need the same alignment as values.
@@ -207,6 +222,19 @@ result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C
     return detail::encode_batch<encode_delta_job<by_width<C>>>(codec, items, sizes, scratch, outcomes, stream, options,
                                                                how);
   }
+}
+
+/// Encodes each item relative to its base, with a codec that was chosen at run time.
+/// @return as for a known codec; unknown_codec if none was chosen; type_mismatch if it takes values of another type
+template <codec... Cs, element T>
+result encode_delta_batch(const any_codec<codec_list<Cs...>>& codec, span<const encode_delta_item<T>> items,
+                          const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
+                          const frame_options& options = {}, const launch_options& how = {}) noexcept {
+  result answer;
+  const status found = codec.template visit_as<T>([&](const auto& chosen) {
+    answer = tuck::encode_delta_batch(chosen, items, sizes, scratch, outcomes, stream, codec.typed(options), how);
+  });
+  return found == status::ok ? answer : result{found};
 }
 
 /// Restores the tensor of a delta from its base. Other arguments and outcomes are those of decode and

@@ -270,6 +270,17 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, s
   });
 }
 
+/// Encodes each item with a codec that was chosen at run time.
+/// @return as for a known codec; unknown_codec if none was chosen; type_mismatch if it takes values of another type
+template <codec... Cs, element T>
+result encode_batch(const any_codec<codec_list<Cs...>>& codec, span<const encode_item<T>> items, span<outcome> outcomes,
+                    const frame_options& options = {}, const execution& how = {}) noexcept {
+  result answer;
+  const status found = codec.template visit_as<T>(
+      [&](const auto& chosen) { answer = host::encode_batch(chosen, items, outcomes, codec.typed(options), how); });
+  return found == status::ok ? answer : result{found};
+}
+
 /// Decodes the first decode_item::values.size() values of each frame. Outcome i is what host::decode returns for item
 /// i. Everything else is as for encode_batch.
 template <codec C>
