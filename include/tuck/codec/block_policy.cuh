@@ -15,7 +15,7 @@ inline constexpr int block_threads = 128;  ///< threads per block of the library
 namespace detail {
 // A block has 48 KiB on every architecture. Of these the kernels of the frame need some besides the codec. The system
 // takes 1 KiB of the multiprocessor's memory for each block.
-inline constexpr uint32_t most_shared_bytes = 46 * 1024, shared_of_kernel = 512, shared_of_system = 1024;
+inline constexpr uint32_t most_shared_bytes = 46 * 1024, shared_of_kernel = 400, shared_of_system = 1024;
 
 // Return how many blocks a multiprocessor has registers, or shared memory, for.
 TUCK_HD constexpr int blocks_with(int registers) noexcept {

@@ -39,12 +39,6 @@ __device__ __forceinline__ unsigned thread_id_anew() {
   return id;
 }
 
-/// Returns x. The compiler does not know that it is the same, so no registers keep values derived from x until then.
-__device__ __forceinline__ uint32_t anew(uint32_t x) {
-  asm volatile("" : "+r"(x));
-  return x;
-}
-
 /// Waits for all threads of the block.
 __device__ __forceinline__ void sync_block() { __syncthreads(); }
 /// Waits for all threads of the block. Returns whether `value` is true for any of them.

@@ -42,7 +42,8 @@ template <codec C, class First = uint64_t> struct decode_job {
 // ticket, because they have different speeds. So they draw slots. The last share of a frame writes its outcome.
 //
 // A task is a chunk of a share, or a share without chunks. A block is about three tasks at once, which may be of as many
-// items: it decodes one, fetches the next one, and its first warp locates the one after that.
+// items: it decodes one, fetches the next one, and its first warp locates the one after that. All threads read `now`
+// while they decode, and `next` before; thread 0 writes each while they read the other.
 template <class Job, int Threads> class frame_decoder {
   static constexpr bool is_batch = is_batch_job<Job>;
   using item_job = item_job_of<Job>;
@@ -54,26 +55,31 @@ template <class Job, int Threads> class frame_decoder {
   // Buffers for chunks: with two, the next chunk comes while one is decoded, else after that.
   static constexpr int buffers =
       !is_batch && !is_delta && detail::decode_policy<block_decoder<C, Threads>>::fetches ? 2 : 1;
-  using decoder = chunk_decoder<C, Threads, output, 2, buffers>;
+  static constexpr uint32_t tasks_at_once = 3;
+  using decoder = chunk_decoder<C, Threads, output, true, buffers>;
   using copy = device::block_copy<Threads>;
   static constexpr uint64_t most_drawn = 1u << 31;  // chunks, so that tickets do not overflow
-  static constexpr uint32_t tasks_at_once = 3;
 
-  struct item_state : std::conditional_t<is_delta, delta_digests, no_digests> {
+  struct of_batch {  // what an item of a batch has besides
+    device::uninitialized<item_job> job;
+    uint32_t done;    // slots of the item that this block has
+    uint32_t shares;  // all slots of the item
+    uint32_t index;   // of the item in the batch
+  };
+  struct item_state : std::conditional_t<is_delta, delta_digests, no_digests>,
+                      std::conditional_t<is_batch, of_batch, no_storage> {
     device::uninitialized<frame_view> view;
     device::uninitialized<C> codec;
-    uint64_t first_chunk, end_chunk;  // chunks with values of the job
-    uint32_t done;                    // slots of the item that this block has
-    uint32_t shares;                  // all slots of the item
-    uint32_t index;                   // of the item in the batch
     status verdict;                   // on the header
-    stored_if<is_batch, item_job> job;
+    uint64_t first_chunk, end_chunk;  // chunks with values of the job
   };
-  struct task {
+  struct of_slot {
+    uint32_t share;  // the slot's index in its item
+  };
+  struct task : std::conditional_t<is_batch, of_slot, no_storage> {
     uint64_t chunk;
-    uint32_t share;  // of a batch
     uint8_t item;    // index of its item_state
-    uint8_t slot;    // of the decoder: that which the task before has not
+    uint8_t buffer;  // that which the task before has not
     bool any;        // false: there are no more tasks
     bool opens;      // the first one of an item: chunk is not known until the header has come
     bool begins;     // the first one of a share
@@ -81,20 +87,23 @@ template <class Job, int Threads> class frame_decoder {
   };
 
  public:
-  struct TempStorage {
+  struct batch_state {
+    batch_cursor::TempStorage cursor;
+    uint32_t epoch;
+    bool draws;   // there may be more slots
+    bool closes;  // `now` is the last task of its item
+  };
+  struct TempStorage : std::conditional_t<is_batch, batch_state, no_storage> {
     typename decoder::TempStorage chunk;
     typename copy::TempStorage of_copy;
     item_state items[is_batch ? tasks_at_once : 1];
-    task tasks[tasks_at_once];
-    uint64_t entry;  // directory entry of the task that was located; if it opens an item, see fetch_header
-    typename block_sums<Threads>::TempStorage sums;
+    task now, next, after;
+    uint64_t entry;                 // directory entry of `after`; if it opens an item, see fetch_header
     T* part;                        // address of the first value of the current chunk in the output
     uint32_t part_begin, part_end;  // values of the current chunk that are written
     bool part_is_whole;             // see block_output
+    bool ends;                      // `now` is the last task
     bool last;
-    uint32_t epoch;
-    bool draws;  // of a batch: whether there may be more slots
-    stored_if<is_batch, batch_cursor::TempStorage> cursor;
   };
 
   static_assert(is_batch || is_delta ||
@@ -112,28 +121,36 @@ template <class Job, int Threads> class frame_decoder {
     copy fetched(temp_.of_copy);  // has a barrier
     decoder block(temp_.chunk);
     uint32_t ticket = 0;  // in thread 0, of a call
-    if (leads()) begin();
+    if (leads()) begin(block);
     device::sync_block();
+    if constexpr (buffers == 2) fetch(block, fetched);
     // The first time around there is no chunk to decode yet; in a batch the second time, too.
-    for (uint32_t i = tasks_at_once - 1;;) {
-      prepare(block, fetched, i, ticket);
-      decode(block, temp_.tasks[i]);
-      i = device::anew(i);
-      const task &now = temp_.tasks[i], &next = task_after(i, 1);
-      if constexpr (buffers == 1) fetch(block, fetched, next);
+    do {
+      if constexpr (buffers == 1) fetch(block, fetched);
+      advance(block);
+      device::sync_block();
+      if (leads()) {
+        find_next(block);
+        if constexpr (buffers == 1) locate_after(ticket);  // while the payload comes
+      }
+      if (temp_.now.begins) begin_share(temp_.now);
+      fetched.wait();
+      if constexpr (buffers == 2) {
+        fetch(block, fetched);
+        if (leads()) locate_after(ticket);
+      }
+      decode(block);
       if constexpr (is_batch)
-        if (now.any && (!next.any || next.item != now.item)) close(now);
-      if (!next.any && !(is_batch && task_after(i, 2).any)) break;
-      i = index_after(i, 1);
-    }
+        if (temp_.closes) close(temp_.now);
+    } while (!temp_.ends);
     if constexpr (!is_batch)
-      close(temp_.tasks[0]);
+      close(temp_.now);
     else if (finish_batch(*job_.head, temp_.last) && threadIdx.x == 0)
       reset(*job_.head, temp_.epoch);
   }
 
  private:
-  __device__ batch_cursor cursor() const { return batch_cursor(temp_.cursor.get()); }
+  __device__ batch_cursor cursor() const { return batch_cursor(temp_.cursor); }
   __device__ item_state& item_of(const task& t) const { return temp_.items[is_batch ? t.item : 0]; }
   __device__ const item_job& job_of(const item_state& item) const {
     if constexpr (is_batch)
@@ -141,37 +158,44 @@ template <class Job, int Threads> class frame_decoder {
     else
       return job_;
   }
-  __device__ static uint32_t index_after(uint32_t i, uint32_t n) {
-    return i + n < tasks_at_once ? i + n : i + n - tasks_at_once;
-  }
-  __device__ task& task_after(uint32_t i, uint32_t n) const { return temp_.tasks[index_after(i, n)]; }
   __device__ static bool leads() { return device::thread_id_anew() < device::warp_size; }  // is it the first warp?
   // Index of a task's share, and number of shares. Computed at each use, so that no registers hold them.
-  __device__ uint32_t share(const task& t) const { return is_batch ? t.share : blockIdx.x; }
-  __device__ uint32_t shares(const item_state& item) const { return is_batch ? item.shares : gridDim.x; }
+  __device__ uint32_t share(const task& t) const {
+    if constexpr (is_batch)
+      return t.share;
+    else
+      return blockIdx.x;
+  }
+  __device__ uint32_t shares(const item_state& item) const {
+    if constexpr (is_batch)
+      return item.shares;
+    else
+      return gridDim.x;
+  }
 
   // -- how the first warp comes to a task -----------------------------------------------------------------------------
 
   // Locates the first task of a call. In a batch, `locate` does that.
-  __device__ void begin() {
+  __device__ void begin(decoder& block) {
     if (threadIdx.x == 0) {
-      temp_.tasks[0] = temp_.tasks[tasks_at_once - 1] = {};
+      temp_.now = temp_.next = temp_.after = {};
+      block.set_next({});
       if constexpr (is_batch) {
         temp_.epoch = device::load_relaxed(&job_.head->epoch);
         temp_.draws = true;
         cursor().begin();
       } else {
-        temp_.tasks[0].any = temp_.tasks[0].opens = temp_.tasks[0].begins = true;
+        temp_.after.any = temp_.after.opens = temp_.after.begins = true;
         if constexpr (is_delta) temp_.items[0].clear_digests();
       }
     }
-    if constexpr (!is_batch) fetch_header(temp_.items[0], temp_.tasks[0]);
+    if constexpr (!is_batch) fetch_header(temp_.items[0], temp_.after);
   }
   // Locates the task after `before`, whose chunk is known. What it takes to find it comes to shared memory.
   __device__ void locate(const task& before, task& next, uint32_t& ticket) {
+    if constexpr (is_batch) device::sync_warp();  // thread 0 has found `before`
     const item_state& item = item_of(before);
     if constexpr (is_batch) {
-      device::sync_warp();  // thread 0 has found `before`
       const bool stays = before.any && item.verdict == status::ok && before.chunk + item.shares < item.end_chunk;
       if (!stays && temp_.draws) return locate_slot(before, next);
       if (threadIdx.x != 0) return;
@@ -269,25 +293,39 @@ template <class Job, int Threads> class frame_decoder {
   __device__ const uint64_t* likely_entry(const item_job& job, const task& t) const {
     return reinterpret_cast<const uint64_t*>(job.frame + sizeof(frame_header)) + share(t);
   }
-  // Waits for what `locate` has requested, and finds the chunk of the task.
-  __device__ void find(decoder& block, task& t, int slot) {
+  // `next` becomes `now`.
+  __device__ void advance(decoder& block) {
+    if (threadIdx.x != 0) return;
+    temp_.now = temp_.next;
+    block.advance();
+    if constexpr (!is_delta) find_part(temp_.now);
+  }
+  // `after` becomes `next`. Waits for what `locate` has requested, and finds the chunk.
+  __device__ void find_next(decoder& block) {
+    task& t = temp_.after;
     device::wait_copies();
     device::sync_warp();
-    if (!t.any) return;
     item_state& item = item_of(t);
-    if (t.opens) check_header(item);
+    if (t.any && t.opens) check_header(item);
     if (threadIdx.x != 0) return;
-    t.slot = static_cast<uint8_t>(slot);
-    t.has_chunk = item.verdict == status::ok;
-    if (t.has_chunk) {
-      if (t.opens) t.chunk = item.first_chunk + share(t);
-      t.has_chunk = t.chunk < item.end_chunk;
-    }
-    if (!t.has_chunk) return block.find_none(slot);
+    t.buffer = temp_.now.buffer ^ 1;
+    t.has_chunk = t.any && item.verdict == status::ok;
+    if (t.has_chunk && t.opens) t.chunk = item.first_chunk + share(t);
+    t.has_chunk = t.has_chunk && t.chunk < item.end_chunk;
+    temp_.next = t;
+    block.set_next(t.has_chunk ? find(item, t) : located_chunk{});
+    if constexpr (is_batch) temp_.closes = temp_.now.any && (!t.any || t.item != temp_.now.item);
+  }
+  __device__ located_chunk find(const item_state& item, const task& t) const {
     const frame_view& view = item.view.get();
     const uint64_t* const at = decoder::entry_of(view, t.chunk);
     const bool fetched = !t.opens || at == likely_entry(job_of(item), t);
-    block.find(view, t.chunk, {fetched ? temp_.entry : device::load(at)}, slot);
+    return decoder::find(view, t.chunk, {fetched ? temp_.entry : device::load(at)});
+  }
+  // Locates the task after `next`.
+  __device__ void locate_after(uint32_t& ticket) {
+    locate(temp_.next, temp_.after, ticket);
+    if (threadIdx.x == 0) temp_.ends = !temp_.next.any && !(is_batch && temp_.after.any);
   }
   // Checks the header. The checks are those of host::decode, in the same order.
   __device__ void check_header(item_state& item) {
@@ -328,24 +366,11 @@ template <class Job, int Threads> class frame_decoder {
 
   // -- what all threads do with a task --------------------------------------------------------------------------------
 
-  // Waits for the payload of task i. Meanwhile the first warp finds the next task, and then locates the one after that.
-  __device__ void prepare(decoder& block, copy& fetched, uint32_t i, uint32_t& ticket) {
-    const task& now = temp_.tasks[i];
-    task& next = task_after(i, 1);
-    if (leads()) {
-      if (!is_delta && threadIdx.x == 0) find_part(now);
-      find(block, next, now.slot ^ 1);
-    }
-    if (now.begins) begin_share(now);
-    now.any ? fetched.wait() : device::sync_block();
-    if constexpr (buffers == 2) fetch(block, fetched, next);
-    if (leads()) locate(next, task_after(i, 2), ticket);
-  }
-  // Starts to fetch the payload of a task.
-  __device__ void fetch(decoder& block, copy& fetched, const task& t) {
-    if (!t.any) return;
-    const const_bytes payload = block.to_fetch(t.slot);
-    fetched.begin(block.buffer(t.slot), payload.data(), static_cast<uint32_t>(payload.size()));
+  // Starts to fetch the payload of the next chunk, if it has one.
+  __device__ void fetch(decoder& block, copy& fetched) {
+    const const_bytes payload = block.to_fetch();
+    fetched.begin(block.buffer(buffers == 1 ? 0 : temp_.now.buffer ^ 1), payload.data(),
+                  static_cast<uint32_t>(payload.size()));
   }
 
   // Adds the share of the checksum of the contents. Most shares have no words of them. Of a frame that cannot be decoded,
@@ -364,11 +389,12 @@ template <class Job, int Threads> class frame_decoder {
     word_sum sums;
     const auto* words = reinterpret_cast<const uint32_t*>(contents.data());
     for (uint64_t i = begin + device::thread_id_anew(); i < count; i += stride) sums.add(device::load(words + i), i);
-    sums = block_sums<Threads>::reduce(temp_.sums, sums);
+    sums = decoder::reduce(temp_.chunk, sums);
     if (threadIdx.x == 0) add_contents(*job_of(item).head, sums);
   }
-  // Decodes the chunk of a task, which is in a buffer. Ends with a barrier.
-  __device__ void decode(decoder& block, const task& t) {
+  // Decodes the chunk of `now`, which is in a buffer. Ends with a barrier.
+  __device__ void decode(decoder& block) {
+    const task& t = temp_.now;
     if (t.has_chunk) {
       const item_state& item = item_of(t);
       const auto output_of = [&](uint32_t values, bool summed) -> output {
@@ -377,7 +403,7 @@ template <class Job, int Threads> class frame_decoder {
         else
           return {temp_.part, temp_.part_begin, temp_.part_end, temp_.part_is_whole, summed};
       };
-      const status s = block.decode_fetched(item.codec.get(), item.view.get(), t.chunk, t.slot, output_of);
+      const status s = block.decode_fetched(item.codec.get(), item.view.get(), t.chunk, t.buffer, output_of);
       if (s != status::ok) {
         device::sync_block();  // the codec may have written values; zeros must come later
         const uint32_t values = values_in_chunk(item.view.get().header(), t.chunk);
@@ -421,7 +447,10 @@ template <class Job, int Threads> class frame_decoder {
     const item_job& job = job_of(item);
     if (threadIdx.x == 0) {
       if constexpr (is_delta) item.publish(*job.head);
-      temp_.last = is_batch ? finish_shares(*job.head, item.done, item.shares) : finish_shares(*job.head, 1, gridDim.x);
+      if constexpr (is_batch)
+        temp_.last = finish_shares(*job.head, item.done, item.shares);
+      else
+        temp_.last = finish_shares(*job.head, 1, gridDim.x);
     }
     device::sync_block();
     if (!temp_.last) return;

@@ -29,7 +29,6 @@ inline constexpr int warp_size = 32;
 inline unsigned lane_id() { return threadIdx.x % 32; }
 inline unsigned warp_id() { return threadIdx.x / 32; }
 inline unsigned thread_id_anew() { return threadIdx.x; }
-inline uint32_t anew(uint32_t x) { return x; }
 
 inline void sync_block(call_site at = {}) { __syncthreads(at); }
 inline bool sync_block_or(bool v, call_site at = {}) { return __syncthreads_or(v, at) != 0; }
