@@ -42,8 +42,8 @@ template <codec C, class First = uint64_t> struct decode_job {
 // ticket, because they have different speeds. So they draw slots. The last share of a frame writes its outcome.
 //
 // A task is a chunk of a share, or a share without chunks. A block is about three tasks at once, which may be of as many
-// items: it decodes one, fetches the next one, and its first warp locates the one after that. All threads read `now`
-// while they decode, and `next` before; thread 0 writes each while they read the other.
+// items: it decodes `now`, fetches `next`, and its first warp locates `after`. In each round, thread 0 sets `now` before
+// the first barrier and `next` between that and the second one, and no other thread reads them then.
 template <class Job, int Threads> class frame_decoder {
   static constexpr bool is_batch = is_batch_job<Job>;
   using item_job = item_job_of<Job>;
