@@ -3,6 +3,7 @@
 #include "support/device_memory.hpp"
 
 #include <tuck/frame/look_back.cuh>
+#include <tuck/frame/sums.cuh>
 
 #include <cstring>
 #include <numeric>
