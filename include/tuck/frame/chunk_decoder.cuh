@@ -61,14 +61,20 @@ class chunk_decoder {
     return word_at(frame, frame.layout().directory, i);
   }
   __device__ void set_next(const located_chunk& chunk) { temp_.next[0].get() = chunk; }
-  __device__ void advance() { temp_.now.get() = temp_.next[0].get(); }
+  __device__ void advance() {  // copies no padding, which nobody writes
+    const located_chunk& next = temp_.next[0].get();
+    temp_.now.get().verdict = next.verdict;
+    temp_.now.get().view.kind = next.view.kind;
+    temp_.now.get().view.values = next.view.values;
+    temp_.now.get().view.payload = next.view.payload;
+  }
   // Returns the bytes that have to come to the buffer before the chunk becomes the current one.
   __device__ const_bytes to_fetch() const { return to_fetch(temp_.next[0].get()); }
   __device__ std::byte* buffer(uint32_t i) { return temp_.block.buffer[Buffers == 1 ? 0 : i]; }
   // Decodes the current chunk, which is chunk i, from a buffer. Both are in shared memory, so that no register holds
   // them.
   template <class OutputOf>
-  __device__ status decode_fetched(const C& codec, const frame_view& frame, const uint64_t& i, const uint8_t& buffer,
+  __device__ status decode_fetched(const C& codec, const frame_view& frame, const uint64_t& i, const uint16_t& buffer,
                                    const OutputOf& output_of) {
     status& verdict = temp_.now.get().verdict;
     if (verdict != status::ok) {

@@ -73,18 +73,20 @@ template <class Job, int Threads> class frame_decoder {
     status verdict;                   // on the header
     uint64_t first_chunk, end_chunk;  // chunks with values of the job
   };
+  // Without padding: tasks are copied, and nobody writes that.
   struct of_slot {
-    uint32_t share;  // the slot's index in its item
+    uint64_t share;  // the slot's index in its item
   };
   struct task : std::conditional_t<is_batch, of_slot, no_storage> {
     uint64_t chunk;
-    uint8_t item;    // index of its item_state
-    uint8_t buffer;  // that which the task before has not
-    bool any;        // false: there are no more tasks
-    bool opens;      // the first one of an item: chunk is not known until the header has come
-    bool begins;     // the first one of a share
-    bool has_chunk;  // set by `find`
+    uint16_t item;    // index of its item_state
+    uint16_t buffer;  // that which the task before has not
+    bool any;         // false: there are no more tasks
+    bool opens;       // the first one of an item: chunk is not known until the header has come
+    bool begins;      // the first one of a share
+    bool has_chunk;   // set by `find_next`
   };
+  static_assert(sizeof(task) == (is_batch ? 24 : 16));
 
  public:
   struct batch_state {
@@ -123,7 +125,7 @@ template <class Job, int Threads> class frame_decoder {
     uint32_t ticket = 0;  // in thread 0, of a call
     if (leads()) begin(block);
     device::sync_block();
-    if constexpr (buffers == 2) fetch(block, fetched);
+    if constexpr (buffers == 2) fetched.begin(block.buffer(0), nullptr, 0);  // for the first wait
     // The first time around there is no chunk to decode yet; in a batch the second time, too.
     do {
       if constexpr (buffers == 1) fetch(block, fetched);
@@ -162,7 +164,7 @@ template <class Job, int Threads> class frame_decoder {
   // Index of a task's share, and number of shares. Computed at each use, so that no registers hold them.
   __device__ uint32_t share(const task& t) const {
     if constexpr (is_batch)
-      return t.share;
+      return static_cast<uint32_t>(t.share);
     else
       return blockIdx.x;
   }
@@ -193,7 +195,7 @@ template <class Job, int Threads> class frame_decoder {
   }
   // Locates the task after `before`, whose chunk is known. What it takes to find it comes to shared memory.
   __device__ void locate(const task& before, task& next, uint32_t& ticket) {
-    if constexpr (is_batch) device::sync_warp();  // thread 0 has found `before`
+    device::sync_warp();  // thread 0 has found `before`, and the others have left `next`
     const item_state& item = item_of(before);
     if constexpr (is_batch) {
       const bool stays = before.any && item.verdict == status::ok && before.chunk + item.shares < item.end_chunk;
@@ -235,9 +237,9 @@ template <class Job, int Threads> class frame_decoder {
   __device__ bool open(const task& before, task& next) {
     const batch_cursor at = cursor();
     const bool stays = before.any && item_of(before).index == at.item();
-    const auto item = static_cast<uint8_t>(stays                              ? before.item
-                                           : before.item == tasks_at_once - 1 ? 0
-                                                                              : before.item + 1);
+    const auto item = static_cast<uint16_t>(stays                              ? before.item
+                                            : before.item == tasks_at_once - 1 ? 0
+                                                                               : before.item + 1);
     if (!stays && !open_item_at(at, temp_.items[item])) return false;
     item_state& state = temp_.items[item];
     ++state.done;

@@ -104,7 +104,7 @@ template <class Job, int Threads> class frame_encoder {
   // Call these with one thread. A barrier must follow.
   __device__ void begin() {
     temp_.waiting.any = false;
-    temp_.current.item = 0;
+    temp_.current.item = temp_.current.chunk = 0;
     if constexpr (is_batch) {
       temp_.any_item = temp_.other_is_open = false;
       temp_.epoch = device::load_relaxed(&job_.head->epoch);
