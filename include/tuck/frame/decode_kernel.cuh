@@ -182,6 +182,7 @@ template <class Job, int Threads> class frame_decoder {
     if (threadIdx.x == 0) {
       temp_.now = temp_.next = temp_.after = {};
       block.set_next({});
+      for (item_state& item : temp_.items) item.verdict = status::ok;
       if constexpr (is_batch) {
         temp_.epoch = device::load_relaxed(&job_.head->epoch);
         temp_.draws = true;
@@ -380,8 +381,11 @@ template <class Job, int Threads> class frame_decoder {
   __device__ void begin_share(const task& t) {
     const item_state& item = item_of(t);
     const uint64_t begin = uint64_t{share(t)} * Threads, stride = uint64_t{shares(item)} * Threads;
-    if (item.verdict != status::ok) {
-      if (!is_delta && !is_mismatch(item.verdict)) zero_fill(job_of(item), begin, stride);
+    // volatile: not read before it is known that the share begins. Thread 0 may be checking another item's header here.
+    const volatile status& verdict_now = item.verdict;
+    const status verdict = verdict_now;
+    if (verdict != status::ok) {
+      if (!is_delta && !is_mismatch(verdict)) zero_fill(job_of(item), begin, stride);
       return;
     }
     if constexpr (item_job::verified) return;
