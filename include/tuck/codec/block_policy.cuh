@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the kernels of a codec share a multiprocessor: how many blocks it holds, whether an encoded chunk waits for its
 // offset while the next one is measured, and whether the next chunk is fetched while one is decoded.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything in which CUDA differs from plain C++: memory accesses, warps, blocks. Kernels and block codecs use only
 // these names. Thread blocks are one-dimensional. `mask` names the lanes that take part, and is the same for all of
 // them.

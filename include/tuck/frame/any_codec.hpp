@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A codec that is chosen at run time, to encode with.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches on a CUDA stream: one launch encodes or decodes many tensors, or decodes many DEFLATE streams. Encoding takes
 // two launches if the codec must see each tensor first, as quantize does for a range-relative bound. With small
 // tensors, the launches take most of the time of single calls. A batch has one launch for all of them.

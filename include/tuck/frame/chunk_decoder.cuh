@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decodes chunks of a frame, or bare ones, by one thread block.
 #pragma once
 
@@ -74,8 +75,8 @@ class chunk_decoder {
   // Decodes the current chunk, which is chunk i, from a buffer. Both are in shared memory, so that no register holds
   // them.
   template <class OutputOf>
-  __device__ status decode_fetched(const C& codec, const frame_view& frame, const uint64_t& i, const uint16_t& buffer,
-                                   const OutputOf& output_of) {
+  __device__ __forceinline__ status decode_fetched(const C& codec, const frame_view& frame, const uint64_t& i,
+                                                   const uint16_t& buffer, const OutputOf& output_of) {
     status& verdict = temp_.now.get().verdict;
     if (verdict != status::ok) {
       if constexpr (is_delta) add_base(output_of(values_in_chunk(frame.header(), i), false), i);

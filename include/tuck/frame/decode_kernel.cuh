@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The decode kernel of all codecs. Frames are untrusted: each block checks the headers and the directory entries that it
 // uses, and all blocks together check the digest of the contents. Values that cannot be restored become zeros.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Deltas on a CUDA stream. A delta is a tensor encoded relative to a base, and is decoded with that base, also in
 // place. A batch of deltas is encoded in one launch and decoded in two. What frame/device.cuh and frame/batch.cuh say
 // about calls holds here too.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames on a CUDA stream.
 //
 // decode launches one kernel. encode, append and encoded_bytes launch one kernel, or two if the codec must see the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The encode kernel of all codecs: one launch reads each value once and writes each frame once.
 //
 // Each block draws chunks by ticket, of one tensor or of the items of a batch. For each chunk it computes the size,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames on the CPU, alone and in batches. Calls run on the calling thread, or spread the chunks over several threads.
 // The bytes do not depend on the number of threads, and are the same as on a GPU.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Deltas on the CPU. A delta is a tensor encoded relative to a base, and is decoded with that base, also in place.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How blocks find the offsets of their chunks: decoupled look-back (Merrill and Garland, 2016) over one 64-bit word per
 // chunk, in scratch of the caller that is not cleared between calls.
 //

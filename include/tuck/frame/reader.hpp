@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads untrusted frames: every field is checked before it is used.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state that the blocks of a call share, in scratch of the caller: what is drawn, what is done, and the sums of all
 // blocks.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The slots of a batch, which blocks draw. There is no table of where the slots of an item begin:
 //
 // An item has one slot, and more if its tensor is large: one per chunk for encoding. Slots are numbered in the order of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Statistics of a tensor on the device: its share of zeros, for tuck::advisor, and the mean magnitude of its values,
 // for tuck::bound_controller.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums over the threads of a block: checksums, and the digests of deltas.
 #pragma once
 

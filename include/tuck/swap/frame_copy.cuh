@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A kernel that copies frames with few blocks. It is used if only the device knows the size or offset of a frame.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Offloads tensors to pinned host memory and restores them while the GPU computes. An example without error checks:
 //
 //   tuck::async_resource memory;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A chain by one thread block. It writes the bytes of chain.hpp.
 //
 // Between two stages the values are at the beginning of a row in shared memory, and the side streams of splitters are
