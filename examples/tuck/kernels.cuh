@@ -5,16 +5,16 @@
 #include <tuck/frame/delta.cuh>
 #include <tuck/host.hpp>
 
-#define TUCK_KERNELS(...)                                                                  \
-  extern template void encode_kernel<__VA_ARGS__, block_threads>(encode_job<__VA_ARGS__>); \
-  extern template void decode_kernel<__VA_ARGS__, block_threads>(decode_job<__VA_ARGS__>)
-#define TUCK_DELTA_KERNEL(pass, ...) \
-  extern template void decode_delta_kernel<__VA_ARGS__, pass, block_threads>(decode_delta_job<__VA_ARGS__, pass>)
-#define TUCK_DELTA_KERNELS(...)                                                                        \
-  extern template void encode_delta_kernel<__VA_ARGS__, block_threads>(encode_delta_job<__VA_ARGS__>); \
-  TUCK_DELTA_KERNEL(delta_pass::verify, __VA_ARGS__);                                                  \
-  TUCK_DELTA_KERNEL(delta_pass::apply, __VA_ARGS__);                                                   \
-  TUCK_DELTA_KERNEL(delta_pass::both, __VA_ARGS__)
+#define TUCK_KERNELS(...)                                                                              \
+  extern template void encode_kernel<encode_job<__VA_ARGS__>, block_threads>(encode_job<__VA_ARGS__>); \
+  extern template void decode_kernel<decode_job<__VA_ARGS__>, block_threads>(decode_job<__VA_ARGS__>)
+#define TUCK_DELTA_DECODER(...) \
+  extern template void decode_kernel<decode_delta_job<__VA_ARGS__>, block_threads>(decode_delta_job<__VA_ARGS__>)
+#define TUCK_DELTA_KERNELS(...)                                                                                    \
+  extern template void encode_kernel<encode_delta_job<__VA_ARGS__>, block_threads>(encode_delta_job<__VA_ARGS__>); \
+  TUCK_DELTA_DECODER(__VA_ARGS__, delta_pass::verify);                                                             \
+  TUCK_DELTA_DECODER(__VA_ARGS__, delta_pass::apply);                                                              \
+  TUCK_DELTA_DECODER(__VA_ARGS__, delta_pass::both)
 
 namespace tuck::inline TUCK_ABI {
 
@@ -53,5 +53,5 @@ TUCK_DELTA_KERNELS(zvc_huffman<untyped<2>>);
 }  // namespace tuck::inline TUCK_ABI
 
 #undef TUCK_KERNELS
-#undef TUCK_DELTA_KERNEL
+#undef TUCK_DELTA_DECODER
 #undef TUCK_DELTA_KERNELS

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For programs with several source files: the host's code that takes longest to compile, compiled once.
 //
 //   #include <tuck/compiled.hpp>    // in each source, in place of tuck/host.hpp or beside it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Includes everything for the GPU except swapping: encode and decode on a stream, and block codecs for user kernels.
 // NVRTC sees only the latter.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Includes everything for the CPU: codecs, frames, host::encode and host::decode. Plain C++20 without CUDA.
 #pragma once
 

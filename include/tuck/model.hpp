@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Includes all models that decide what to swap, when, and how. Plain C++20, no GPU needed.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Includes everything for swapping: tensors are offloaded to pinned host memory and restored while the GPU computes.
 #pragma once
 

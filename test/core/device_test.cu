@@ -367,7 +367,7 @@ __global__ void __launch_bounds__(threads)
   TUCK_SHARED(uint32_t, position);
   parts[blockIdx.x * threads + threadIdx.x] = in[blockIdx.x * threads + threadIdx.x];
   device::sync_block();
-  if (threadIdx.x == 0) position = device::atomic_count_acq_rel(counter);
+  if (threadIdx.x == 0) position = device::atomic_add_acq_rel(counter, 1);
   device::sync_block();
   if (position != gridDim.x - 1) return;
   uint32_t mine = 0;

@@ -57,6 +57,22 @@ TEST(batch, too_few_outcomes_are_refused_and_no_items_are_fine) {
   EXPECT_TRUE(host::decode_batch(zvc<float>{}, span<const decode_item<float>>{}, {}));
 }
 
+TEST(batch, takes_a_codec_that_was_chosen_at_run_time) {
+  const auto values = sparse_tensor<float>(5000, .5);
+  frame_bytes room(max_frame_bytes(zvc<float>{}, 5000));
+  const encode_item<float> item{values, room};
+  const span<const encode_item<float>> items{&item, 1};
+  outcome o;
+  any_codec<codec_list<zvc<float>, rle<double>>> codec;
+  EXPECT_EQ(host::encode_batch(codec, items, {&o, 1}).code, status::unknown_codec);
+  codec = rle<double>{};
+  EXPECT_EQ(host::encode_batch(codec, items, {&o, 1}).code, status::type_mismatch);
+  codec = zvc<float>{};
+  EXPECT_EQ(host::encode_batch(codec, items, {&o, 1}).code, status::ok);
+  EXPECT_EQ(frame_bytes(room.begin(), room.begin() + static_cast<std::ptrdiff_t>(o.bytes)),
+            encoded(zvc<float>{}, values));
+}
+
 TEST(batch, bounds_relative_to_the_range_are_each_item_s_own) {
   const quantize<float> codec(error_bound::range_relative(1e-3));
   std::vector<std::vector<float>> tensors;

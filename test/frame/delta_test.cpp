@@ -249,6 +249,35 @@ TEST(delta, of_changes_that_cancel_is_not_applied_twice) {
     }
 }
 
+TEST(delta, takes_a_codec_that_was_chosen_at_run_time) {
+  using C = zvc_huffman<float>;
+  const two_tensors<float> two(5000, .02);
+  const const_bytes values = as_bytes(span<const float>(two.values)), base = as_bytes(span<const float>(two.base));
+  frame_bytes expected(max_delta_bytes(C{}, 5000)), seen(expected.size());
+  const outcome o = host::encode_delta(C{}, two.values, two.base, expected);
+  any_codec<codec_list<zvc<double>, C, quantize<float>>> codec;
+  EXPECT_EQ(host::encode_delta(codec, values, base, seen).code, status::unknown_codec);
+  codec = quantize<float>(error_bound::absolute(1));
+  EXPECT_EQ(host::encode_delta(codec, values, base, seen).code, status::lossy_delta);
+  codec = C{};
+  EXPECT_EQ(host::encode_delta(codec, values, base.subspan(4), seen).code, status::wrong_base);
+  EXPECT_EQ(host::encode_delta(codec, values, base.subspan(2), seen).code, status::invalid_argument);
+  EXPECT_EQ(host::encode_delta(codec, values, base.subspan(2, 8), seen).code, status::misaligned);
+  EXPECT_EQ(host::encode_delta(codec, values, base, seen).bytes, o.bytes);
+  EXPECT_EQ(seen, expected);
+
+  const encode_delta_item<float> item{{two.values, seen}, two.base};
+  outcome of_item;
+  seen.assign(seen.size(), {});
+  EXPECT_EQ(host::encode_delta_batch(codec, span<const encode_delta_item<float>>(&item, 1), {&of_item, 1}).code,
+            status::ok);
+  EXPECT_EQ(of_item.bytes, o.bytes);
+  EXPECT_EQ(seen, expected);
+  codec = zvc<double>{};
+  EXPECT_EQ(host::encode_delta_batch(codec, span<const encode_delta_item<float>>(&item, 1), {&of_item, 1}).code,
+            status::type_mismatch);
+}
+
 TEST(delta, batches_are_what_single_calls_make_of_them) {
   using C = zvc_huffman<float>;
   std::vector<two_tensors<float>> tensors;

@@ -204,7 +204,7 @@ TEST(device_batch, the_epoch_wraps) {
     after.use_scratch(batch.scratch());
     ASSERT_NO_FATAL_FAILURE(expect_round_trip(batch));
     scratch_head head{};
-    head.epoch = chunk_state::epochs - 1;
+    head.epoch = scratch_epochs - 1;
     check(cudaMemcpyAsync(batch.scratch().memory().data(), &head, sizeof head, cudaMemcpyDefault, batch.stream()));
     batch.stream().wait();
     static_cast<void>(few.encode());

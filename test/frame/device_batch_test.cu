@@ -80,6 +80,29 @@ TEST(device_batch, a_thousand_single_calls_write_the_same) {
     ASSERT_EQ(batch.frame(i, written[i].bytes), queue.encode(zvc<float>{}, batch.tensor(i))) << i;
 }
 
+TEST(device_batch, takes_a_codec_that_was_chosen_at_run_time) {
+  using codecs = codec_list<zvc<float>, quantize<f16>>;
+  const frame_options options{.checksums = true};
+  device_batch<zvc<float>> batch(tensors_of<zvc<float>>({5000, 0, 7}), {}, options);
+  const device_array<encode_item<float>> table(batch.encode_items, batch.stream());
+  any_codec<codecs> codec;
+  const auto start = [&] {
+    return encode_batch(codec, span<const encode_item<float>>(table.all()), batch.sizes(), batch.scratch(),
+                        batch.outcomes(), batch.stream(), options)
+        .code;
+  };
+  EXPECT_EQ(scratch_bytes(codec, batch.sizes(), options), 0u);
+  EXPECT_EQ(start(), status::unknown_codec);
+  codec = quantize<f16>(error_bound::absolute(1));
+  EXPECT_EQ(start(), status::type_mismatch);
+  codec = zvc<float>{};
+  EXPECT_EQ(scratch_bytes(codec, batch.sizes(), options), scratch_bytes(zvc<float>{}, batch.sizes(), options));
+  EXPECT_EQ(start(), status::ok);
+  const auto written = batch.outcomes_now();
+  for (uint64_t i = 0; i < batch.size(); ++i)
+    EXPECT_EQ(batch.frame(i, written[i].bytes), encoded(zvc<float>{}, batch.tensor(i), options)) << i;
+}
+
 TYPED_TEST(device_batch_suite, a_room_that_is_too_small_harms_no_other) {
   for_schedules(4, [] {
     device_batch<TypeParam> batch(TestFixture::some_tensors(256), sample<TypeParam>::codec(), {.chunk_values = 256});

@@ -379,6 +379,39 @@ TEST(device_delta_batch, takes_no_lossy_codec) {
   EXPECT_EQ(decode_delta_batch(lossy, {}, {}, queue.scratch(), {}, queue.stream).code, status::lossy_delta);
 }
 
+TEST(device_delta, takes_a_codec_that_was_chosen_at_run_time) {
+  using C = zvc_huffman<bf16>;
+  const two_tensors<bf16> two(5000, .02);
+  const auto expected = delta_of<C>(two, {});
+  device_queue queue;
+  const device_array<bf16> values(two.values, queue.stream), base(two.base, queue.stream);
+  const const_bytes raw = as_bytes(span<const bf16>(values.all())), of_base = as_bytes(span<const bf16>(base.all()));
+  const device_array<std::byte> frame(max_delta_bytes(C{}, 5000));
+  any_codec<codec_list<C>> codec;
+  const auto start = [&](const_bytes v, const_bytes b) {
+    return encode_delta(codec, v, b, frame.all(), queue.scratch(), queue.written(), queue.stream);
+  };
+  EXPECT_EQ(start(raw, of_base).code, status::unknown_codec);
+  codec = C{};
+  EXPECT_EQ(start(raw, of_base.subspan(2)).code, status::wrong_base);
+  EXPECT_EQ(start(raw.subspan(1), of_base).code, status::invalid_argument);
+  const outcome o = queue.finish(start(raw, of_base));
+  EXPECT_EQ(frame.download(o.bytes, queue.stream), expected);
+
+  const device_array<encode_delta_item<bf16>> items(
+      std::vector<encode_delta_item<bf16>>{{{values.all(), frame.all()}, base.all()}}, queue.stream);
+  const batch_sizes sizes{1, 5000};
+  const device_array<std::byte> scratch(scratch_bytes(codec, sizes));
+  ASSERT_EQ(initialize(scratch.scratch(), queue.stream).code, status::ok);
+  const device_array<outcome> outcomes(1);
+  EXPECT_EQ(encode_delta_batch(codec, span<const encode_delta_item<bf16>>(items.all()), sizes, scratch.scratch(),
+                               outcomes.all(), queue.stream)
+                .code,
+            status::ok);
+  EXPECT_EQ(outcomes.download(queue.stream)[0].bytes, expected.size());
+  EXPECT_EQ(frame.download(expected.size(), queue.stream), expected);
+}
+
 TEST(device_delta, is_refused_in_a_batch) {
   const two_tensors<float> two(5000, .02);
   device_queue queue;

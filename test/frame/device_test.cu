@@ -130,7 +130,7 @@ TEST(device, decode_launches_blocks_for_the_chunks_that_it_knows_of) {
 #if defined(TUCK_CUDASIM)
     int processors = 0, resident = 0;
     check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, decode_kernel<zvc<float>, block_threads>,
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, decode_kernel<decode_job<zvc<float>>, block_threads>,
                                                         block_threads, 0));
     const int most = how.chunk_values == 0 && blocks > 4 ? std::min(2, resident) : resident;
     EXPECT_EQ(cudasim::snapshot().largest_grid, std::min<uint64_t>(blocks, static_cast<uint64_t>(most * processors)));
@@ -211,7 +211,7 @@ TEST(device, the_epoch_wraps) {
     device_queue queue;
     static_cast<void>(queue.encode(zvc<float>{}, before, small_chunks));
     scratch_head head{};
-    head.epoch = chunk_state::epochs - 1;
+    head.epoch = scratch_epochs - 1;
     check(cudaMemcpyAsync(queue.scratch().memory().data(), &head, sizeof head, cudaMemcpyDefault, queue.stream));
     queue.stream.wait();
     ASSERT_EQ(queue.encode(zvc<float>{}, few, small_chunks), encoded(zvc<float>{}, few, small_chunks));

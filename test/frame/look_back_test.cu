@@ -3,6 +3,7 @@
 #include "support/device_memory.hpp"
 
 #include <tuck/frame/look_back.cuh>
+#include <tuck/frame/sums.cuh>
 
 #include <cstring>
 #include <numeric>
@@ -111,7 +112,7 @@ __global__ void share_item(scratch_head* item, uint32_t epoch, uint32_t* last) {
   const uint32_t slot = device::atomic_add(last + 2, 1u);  // blocks may start in any order
   open_item(*item, slot, gridDim.x == 1, epoch);
   add_contents(*item, {uint64_t{1} << slot});
-  if (!finish_share(*item, gridDim.x)) return;
+  if (!finish_shares(*item, 1, gridDim.x)) return;
   device::atomic_add(last, 1u);
   device::store(last + 1, static_cast<uint32_t>(device::load_relaxed(&item->contents)));
 }

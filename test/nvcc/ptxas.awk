@@ -5,15 +5,21 @@ function hex(digits, i, n) {
   for (i = 1; i <= length(digits); ++i) n = 16 * n + index("0123456789abcdef", tolower(substr(digits, i, 1))) - 1
   return n
 }
-# "void tuck::v1::encode_kernel<tuck::v1::zvc<float>, 128>(...)" to "encode zvc f32"
+# "void tuck::v1::encode_kernel<tuck::v1::batch_job<tuck::v1::encode_job<tuck::v1::zvc<float> > >, 128>(...)" to
+# "encode_batch zvc f32"
 function short(name, i, n, word, words) {
   # The pass of a kernel that decodes deltas, an enumerator, becomes part of the name.
-  if (sub(/, \([A-Za-z_0-9:]+\)0/, "", name)) sub(/decode_delta/, "verify_delta", name)
-  else if (sub(/, \([A-Za-z_0-9:]+\)1/, "", name)) sub(/decode_delta/, "apply_delta", name)
+  if (sub(/, \([A-Za-z_0-9:]+\)0/, "", name)) sub(/decode_kernel/, "verify_kernel", name)
+  else if (sub(/, \([A-Za-z_0-9:]+\)1/, "", name)) sub(/decode_kernel/, "apply_kernel", name)
   else sub(/, \([A-Za-z_0-9:]+\)2/, "", name)
   sub(/\(.*/, "", name)
   sub(/^void /, "", name)
   gsub(/[A-Za-z_0-9]+::/, "", name)
+  # The job becomes a part of it too.
+  if (sub(/(en|de)code_delta_job/, "", name)) sub(/_kernel/, "_delta_kernel", name)
+  sub(/((en|de)code|prepass|statistics)_job/, "", name)
+  sub(/, (known_zero|unsigned long)/, "", name)
+  if (sub(/batch_job/, "", name)) sub(/_kernel/, "_batch_kernel", name)
   sub(/_kernel/, "", name)
   sub(/(, |<)128>$/, "", name)
   for (i = 1; i <= 8; i *= 2) gsub("untyped<" i "u> ?", "any" i, name)

@@ -171,6 +171,21 @@ TEST(swap_stream, bytes_without_a_codec_go_as_they_are) {
   EXPECT_TRUE(b.is_back());
 }
 
+TEST(swap_stream, takes_a_codec_that_was_chosen_at_run_time) {
+  bench b(100'000);
+  swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
+  swap_handle handle;
+  any_codec<codec_list<zvc<float>>> codec;
+  const const_bytes values = as_bytes(b.source());
+  expect_code(swap.out(codec, values, b.stream, handle), status::unknown_codec);
+  EXPECT_EQ(codec.choose("zvc", dtype::f32), status::ok);
+  expect_code(swap.out(codec, values.subspan(1), b.stream, handle), status::invalid_argument);
+  expect_ok(swap.out(codec, values, b.stream, handle));
+  expect_ok(swap.in(handle, b.to.all(), b.stream));
+  EXPECT_TRUE(b.is_back());
+  expect_ok(swap.drain());
+}
+
 TEST(swap_stream, goes_the_way_that_was_decided) {
   bench b(sparse_tensor<float>(4 * 4096, .8, pattern::clustered));
   swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tuck compresses tensors: NumPy arrays, PyTorch tensors, and anything with DLPack, in memory of the CPU or of a GPU.
 
     frame = tuck.encode(x)                            # a frame: bytes that also say type, shape and codec

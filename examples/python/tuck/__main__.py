@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the program tuck: `python -m tuck encode ...`. The commands of tuck.streams are Python's: publish, pull, fold,
 and verify of a folder of versions."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checkpoints as tuck.streams reads and writes them: folders of safetensors files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors in memory of a GPU, for the calls of __init__.py. Calls are asynchronous on a stream."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The errors of tuck. All are ValueError too."""
 
 from typing import Dict, Tuple, Type

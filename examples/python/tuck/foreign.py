@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What published versions of weights take from other packages: zstd, and checksums. Each is imported when it is needed.
 
 zstd comes from the first of these that is there: compression.zstd (Python 3.14), zstandard, pyzstd, libzstd.so.1."""

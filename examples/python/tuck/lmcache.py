@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LMCache: KV pages through tuck on their way to a storage tier. `import tuck.lmcache` registers the serde "tuck":
 
     {"type": "fs", "base_path": "/cache", "serde": {"type": "tuck"}}

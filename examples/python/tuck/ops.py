@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The PyTorch operators torch.ops.tuck.encode and decode, which `import tuck.ops` registers. torch.compile takes them
 into its graphs, and FakeTensorMode knows the shapes of their results. They need PyTorch 2.4.
 

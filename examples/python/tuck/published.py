@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Published versions: their folders, and the deltas of their tensors."""
 
 from __future__ import annotations

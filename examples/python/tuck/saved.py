@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What autograd saves for the backward pass, kept as frames: tuck.saved_tensors. Needs PyTorch.
 
 The backward pass reads what was there when a tensor was saved. Whoever has the memory may write to it, unseen by

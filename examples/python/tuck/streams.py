@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weight streams: a trainer publishes versions of its weights in a folder, others bring a local checkpoint up to one.
 
     publisher = tuck.streams.Publisher("weights", "base")             # trainer: "base" is a checkpoint folder

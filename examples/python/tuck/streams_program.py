@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands of tuck.streams: python -m tuck publish, pull, fold, verify. Exit codes: 0 done, 1 bad input, 2 bad
 usage."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Encoding and decoding on a thread beside a training, and the models that decide how a tensor is stored.
 
     job = tuck.training.encode_job(x, "zvc")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The types of tuck by the names that NumPy and PyTorch have for them."""
 
 import sys

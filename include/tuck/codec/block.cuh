@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The contracts of block codecs and block transforms. A block codec writes and reads the same bytes as the scalar
 // codec, by one thread block.
 //

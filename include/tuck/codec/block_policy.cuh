@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the kernels of a codec share a multiprocessor: how many blocks it holds, whether an encoded chunk waits for its
 // offset while the next one is measured, and whether the next chunk is fetched while one is decoded.
 //
@@ -15,7 +16,7 @@ inline constexpr int block_threads = 128;  ///< threads per block of the library
 namespace detail {
 // A block has 48 KiB on every architecture. Of these the kernels of the frame need some besides the codec. The system
 // takes 1 KiB of the multiprocessor's memory for each block.
-inline constexpr uint32_t most_shared_bytes = 46 * 1024, shared_of_kernel = 384, shared_of_system = 1024;
+inline constexpr uint32_t most_shared_bytes = 46 * 1024, shared_of_kernel = 400, shared_of_system = 1024;
 
 // Return how many blocks a multiprocessor has registers, or shared memory, for.
 TUCK_HD constexpr int blocks_with(int registers) noexcept {
@@ -94,7 +95,7 @@ template <class B> struct decode_policy {
       fetches ? fewer : fewer_of(blocks_of<B>, blocks_with_memory(sizeof(decoder_storage<B>)));
 };
 // A block of a batch keeps values in registers from one item to the next. 64 are too few on some processors.
-template <class B> inline constexpr int batch_blocks_of = fewer_of(blocks_of<B>, 6);
+template <class B> inline constexpr int batch_blocks_of = fewer_of(blocks_of<B>, blocks_with(72));
 // The values of a delta's base take registers too: at 5 blocks a thread has 96, at 4 it has 128.
 template <class B> inline constexpr int delta_blocks_of = blocks_of<B> > 5 ? 5 : blocks_of<B> - 1;
 // Of kernels that encode a delta.

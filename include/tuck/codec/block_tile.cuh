@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The values that a thread block holds in registers, and copies between these, shared memory and global memory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a codec is. It encodes one chunk of values into fewer bytes and decodes it again.
 //
 // The frame does everything else: offsets, raw fallback, checksums, threads and streams. A codec is a small value that

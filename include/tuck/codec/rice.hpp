@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rice codes of gaps, for codecs that store where few of many values are. A gap is the number of values between one of
 // them and the one before it, or the beginning. Its lowest r bits are the remainder, the other bits q the quotient in
 // unary: q zeros, then a one.

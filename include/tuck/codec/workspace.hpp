@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Working memory of the functions that encode and decode a chunk on one thread. Some threads have small stacks, so
 // callers bring it: a call of the host allocates it once for each of its threads.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a multiprocessor of the architecture has that a kernel is compiled for.
 //
 //   architecture   registers   shared memory   copies to it in the background

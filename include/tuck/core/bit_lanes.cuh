@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bit streams, one per thread, and tables, packed values and bit fields in shared memory, without branches.
 //
 // An operand that is written while others are still to be read has `&`. Without it, the compiler may keep it in one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The writer of a string of bits, lowest bit of a byte first.
 #pragma once
 

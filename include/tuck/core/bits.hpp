@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Integer utilities: bit patterns of values, counting, rounding, unaligned little-endian access.
 #pragma once
 

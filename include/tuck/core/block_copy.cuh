@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies by a block from global to shared memory while it computes: the next chunk comes while this one is decoded.
 // For block codecs; those of the library load chunks by themselves.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One number of each warp of a block, for all its threads: the second half of reductions and of scans over a block.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checksums that many threads can compute in any order.
 //
 // Data are read as 32-bit little-endian words w[0], w[1], ..., the last one padded with zero bytes. The digest of

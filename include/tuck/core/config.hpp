@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All macros of the library, and its platform requirements: C++20, little-endian.
 #pragma once
 

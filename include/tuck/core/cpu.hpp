@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which vector instructions host code uses. That is found out once, at run time; compiler flags have no influence. The
 // environment variable TUCK_CPU, set to baseline, avx2 or avx512, lowers the level. All levels write the same bytes.
 // No other host code chooses among the CPUs of core/cpu_windows.hpp.

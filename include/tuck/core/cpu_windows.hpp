@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operations on windows of 32 values of Size bytes, for the vector instructions of each CPU. core/masks.hpp and
 // core/checksum.hpp are loops over windows. A CPU is a type with
 //

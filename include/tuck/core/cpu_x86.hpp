@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Windows of values on x86 CPUs with AVX2 or AVX-512. This code is compiled whatever the compiler flags are, and is
 // chosen at run time.
 #pragma once

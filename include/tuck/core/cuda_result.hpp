@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA error codes as tuck results. Needs the headers of CUDA's runtime, but no nvcc.
 #pragma once
 

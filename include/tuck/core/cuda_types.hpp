@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the floats of CUDA's headers elements: __half is an f16, __nv_bfloat16 a bf16, __nv_fp8_e4m3 an f8e4m3 and
 // __nv_fp8_e5m2 an f8e5m2. Frames of either type are the same, and restore to either. Needs the headers of CUDA's
 // toolkit, but no nvcc; the simulator cannot include them. Include it before the first use of such a type with tuck.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything in which CUDA differs from plain C++: memory accesses, warps, blocks. Kernels and block codecs use only
 // these names. Thread blocks are one-dimensional. `mask` names the lanes that take part, and is the same for all of
 // them.
@@ -161,10 +162,10 @@ template <class U> __device__ __forceinline__ U atomic_or(U* p, U v) {
   return static_cast<U>(atomicOr(detail::cuda_ptr(p), v));
 }
 
-/// Adds 1 and returns the value before. Threads that count later see what this thread wrote before.
-__device__ __forceinline__ uint32_t atomic_count_acq_rel(uint32_t* p) {
+/// Adds n and returns the value before. Threads that add later see what this thread wrote before.
+__device__ __forceinline__ uint32_t atomic_add_acq_rel(uint32_t* p, uint32_t n) {
   uint32_t before;
-  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(p) : "memory");
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(p), "r"(n) : "memory");
   return before;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The types that values of a tensor can have, as C++ types and as run-time numbers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact arithmetic: each operation is one IEEE 754 operation, rounded to nearest, with the same bits on every machine
 // and with every optimization flag. Without this, -ffast-math and -use_fast_math would contract, reorder or approximate
 // the operations. On a CPU that flushes denormals, denormal results may be zero; callers must tolerate this. The CPU

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The formats of the floating-point element types, conversions between them on bit patterns, and ranges of values.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Masks with one bit per value, in words of 32, and the values at their ones: the basis of ZVC and RLE.
 #pragma once
 

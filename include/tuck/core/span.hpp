@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pointer with a 64-bit length. Unlike std::span it works in device code without compiler flags.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The small headers of the standard library, on host and device. NVRTC has none: there the names are those of
 // libcu++, which is in CUDA's include/cccl, and `std` in the library's code is cuda::std.
 #pragma once

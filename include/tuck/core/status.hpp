@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Status codes, their texts, and the result types of calls and kernels.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The version of the library. CMake, Conan and the Python packages read it from this file.
 #pragma once
 

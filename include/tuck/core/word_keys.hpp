@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The keys of words in checksums (checksum.hpp).
 #pragma once
 

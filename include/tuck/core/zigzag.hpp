@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Zigzag codes: 0, -1, 1, -2, 2 become 0, 1, 2, 3, 4, so that small numbers of either sign have few bits.
 #pragma once
 

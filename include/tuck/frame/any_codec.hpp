@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A codec that is chosen at run time, to encode with.
 #pragma once
 
@@ -26,8 +27,8 @@ constexpr bool has_name(const stage_list& stages, std::string_view name) noexcep
 }
 }  // namespace detail
 
-/// One codec of a list with its parameters, or none. encode, max_frame_bytes and scratch_bytes take it in place of a
-/// codec. For all other calls, such as batches, deltas and swap_stream::out, `visit` has the codec itself:
+/// One codec of a list with its parameters, or none. Calls that encode, swap_stream::out, max_frame_bytes and
+/// scratch_bytes take it in place of a codec. For all other calls `visit` has the codec itself:
 ///
 ///     tuck::any_codec<tuck::codec_list<tuck::zvc<float>, tuck::zvc<tuck::f16>, tuck::quantize<float>>> codec;
 ///     tuck::status s = codec.choose("quantize", tuck::dtype::f32, tuck::error_bound::absolute(1e-3));
@@ -83,15 +84,32 @@ template <codec... Cs> class any_codec<codec_list<Cs...>> {
   /// Calls visitor(codec, elements) with `values` as a span of the codec's elements.
   /// @return ok; unknown_codec; invalid_argument if there are parts of elements; misaligned
   template <class Visitor> status visit(const_bytes values, Visitor&& visitor) const {
+    return visit(values, {}, [&](const auto& codec, auto elements, auto) { visitor(codec, elements); });
+  }
+  /// Calls visitor(codec, elements, others) with both as spans of the codec's elements. Errors are the same.
+  template <class Visitor> status visit(const_bytes values, const_bytes others, Visitor&& visitor) const {
     status answer = status::ok;
     const status found = visit([&]<class C>(const C& codec) {
       using T = value_t<C>;
-      if (values.size() % sizeof(T) != 0)
+      const auto of = [](const_bytes b) {
+        return span<const T>(reinterpret_cast<const T*>(b.data()), b.size() / sizeof(T));
+      };
+      if (values.size() % sizeof(T) != 0 || others.size() % sizeof(T) != 0)
         answer = status::invalid_argument;
-      else if (!tuck::aligned(values.data(), alignof(T)))
+      else if (!tuck::aligned(values.data(), alignof(T)) || !tuck::aligned(others.data(), alignof(T)))
         answer = status::misaligned;
       else
-        visitor(codec, span<const T>(reinterpret_cast<const T*>(values.data()), values.size() / sizeof(T)));
+        visitor(codec, of(values), of(others));
+    });
+    return found == status::ok ? answer : found;
+  }
+
+  /// Calls visitor(codec) if the codec takes values of type T.
+  /// @return ok; unknown_codec; type_mismatch if they have another type
+  template <class T, class Visitor> status visit_as(Visitor&& visitor) const {
+    status answer = status::type_mismatch;
+    const status found = visit([&]<class C>(const C& codec) {
+      if constexpr (std::is_same_v<value_t<C>, T>) visitor(codec), answer = status::ok;
     });
     return found == status::ok ? answer : found;
   }

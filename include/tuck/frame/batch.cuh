@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches on a CUDA stream: one launch encodes or decodes many tensors, or decodes many DEFLATE streams. Encoding takes
 // two launches if the codec must see each tensor first, as quantize does for a range-relative bound. With small
 // tensors, the launches take most of the time of single calls. A batch has one launch for all of them.
@@ -10,8 +11,8 @@
 #pragma once
 
 #include <tuck/codec/inflate/inflate_warp.cuh>
-#include <tuck/frame/batch_kernels.cuh>
 #include <tuck/frame/device.cuh>
+#include <tuck/frame/slots.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -23,7 +24,7 @@ struct inflate_item {
 
 /// Returns how many bytes of scratch a batch of at most these sizes needs, for encoding or decoding. Returns 0 if the
 /// options or sizes are invalid. Single calls can use the same scratch. encode_batch and decode_batch return
-/// size_overflow if there are more than 2^30 items, or if sizes.values is more than 2^30 chunks.
+/// size_overflow if there are more than 2^30 items, or if sizes.values is more than 2^26 chunks.
 template <codec C>
 constexpr uint64_t scratch_bytes(const C& codec, const batch_sizes& sizes, const frame_options& options = {}) noexcept {
   frame_header header;
@@ -31,6 +32,15 @@ constexpr uint64_t scratch_bytes(const C& codec, const batch_sizes& sizes, const
   const uint64_t all = saturating_add(sizes.items, sizes.values / header.chunk_values);
   return saturating_add(scratch_head_bytes,
                         saturating_add(saturating_mul(scratch_head_bytes, sizes.items), saturating_mul(8, all)));
+}
+
+/// Returns the same for a codec that was chosen at run time; 0 also if none was chosen.
+template <codec... Cs>
+uint64_t scratch_bytes(const any_codec<codec_list<Cs...>>& codec, const batch_sizes& sizes,
+                       const frame_options& options = {}) noexcept {
+  uint64_t most = 0;
+  codec.visit([&](const auto& chosen) { most = tuck::scratch_bytes(chosen, sizes, codec.typed(options)); });
+  return most;
 }
 
 namespace detail {
@@ -51,7 +61,7 @@ status make_job(Job& job, span<const Item> items, const batch_sizes& sizes, scra
   if (items.size() > sizes.items) return status::batch_too_large;
   if (outcomes.size() < items.size()) return status::output_too_small;
   const uint64_t extra = sizes.values / slot_values;
-  if (items.size() > batch_slots::max || extra > batch_slots::max) return status::size_overflow;
+  if (items.size() > batch_slots::max_items || extra > batch_slots::max_extra) return status::size_overflow;
   if (const status s = scratch.check(scratch_bytes); s != status::ok) return s;
   job.to_draw = {static_cast<uint32_t>(items.size()), static_cast<uint32_t>(extra), slot_values};
   job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
@@ -63,10 +73,10 @@ status make_job(Job& job, span<const Item> items, const batch_sizes& sizes, scra
 
 inline namespace TUCK_ARCH {
 
-template <codec C, class ItemJob, class Item>
-result encode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<const Item> items,
-                    const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
-                    const frame_options& options, const launch_options& how) noexcept {
+template <class ItemJob, codec C, class Item>
+result encode_batch(const C& codec, span<const Item> items, const batch_sizes& sizes, scratch_span scratch,
+                    span<outcome> outcomes, cudaStream_t stream, const frame_options& options,
+                    const launch_options& how) noexcept {
   batch_job<ItemJob> job{};
   frame_header& header = job.item.header;
   if (const status s = tuck::make_header(codec, sizes.values, options, header); s != status::ok) return {s};
@@ -87,19 +97,21 @@ result encode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<con
   if constexpr (adaptive_codec<C>) {
     if (!tuck::aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
     if constexpr (floating_element<value_t<C>>) {
+      using prepass = batch_job<prepass_job<value_t<C>>>;
       job.has_prepass = codec.needs_range();
-      if (job.has_prepass)
-        if (const result r = launch(prepass_batch_kernel<C, block_threads>, job, job.to_draw.most(), how, stream); !r)
-          return r;
+      if (job.has_prepass) {
+        const prepass first{{{}, 0, job.item.head}, job.items, job.outcomes, job.to_draw, true, job.head};
+        const result r = launch(prepass_kernel<prepass, block_threads>, first, job.to_draw.most(), how, stream);
+        if (!r) return r;
+      }
     }
   }
-  return launch(kernel, job, job.to_draw.most(), how, stream);
+  return launch(encode_kernel<batch_job<ItemJob>, block_threads>, job, job.to_draw.most(), how, stream);
 }
 
-template <codec C, class ItemJob, class Item>
-result decode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<const Item> items,
-                    const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
-                    const launch_options& how) noexcept {
+template <class ItemJob, codec C, class Item>
+result decode_batch(const C& codec, span<const Item> items, const batch_sizes& sizes, scratch_span scratch,
+                    span<outcome> outcomes, cudaStream_t stream, const launch_options& how) noexcept {
   // A slot is 16 KiB of output, or the default chunk of the codec if that is larger. It does not depend on the frames,
   // because they are untrusted.
   constexpr uint32_t slot_values = std::max<uint32_t>(C::chunk_bytes, tile_bytes) / uint32_t{sizeof(value_t<C>)};
@@ -110,7 +122,8 @@ result decode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<con
     return {s};
   if constexpr (std::is_same_v<C, by_width<C>>) job.item.codec = codec;
   job.item.type = dtype_of<value_t<C>>;
-  return items.empty() ? result{} : launch(kernel, job, job.to_draw.most(), how, stream);
+  if (items.empty()) return {};
+  return launch(decode_kernel<batch_job<ItemJob>, block_threads>, job, job.to_draw.most(), how, stream);
 }
 
 }  // namespace TUCK_ARCH
@@ -135,8 +148,20 @@ template <codec C>
 result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, const batch_sizes& sizes,
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const frame_options& options = {}, const launch_options& how = {}) noexcept {
-  return detail::encode_batch(encode_batch_kernel<by_width<C>, block_threads>, codec, items, sizes, scratch, outcomes,
-                              stream, options, how);
+  return detail::encode_batch<encode_job<by_width<C>>>(codec, items, sizes, scratch, outcomes, stream, options, how);
+}
+
+/// Encodes each item with a codec that was chosen at run time.
+/// @return as for a known codec; unknown_codec if none was chosen; type_mismatch if it takes values of another type
+template <codec... Cs, element T>
+result encode_batch(const any_codec<codec_list<Cs...>>& codec, span<const encode_item<T>> items,
+                    const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
+                    const frame_options& options = {}, const launch_options& how = {}) noexcept {
+  result answer;
+  const status found = codec.template visit_as<T>([&](const auto& chosen) {
+    answer = tuck::encode_batch(chosen, items, sizes, scratch, outcomes, stream, codec.typed(options), how);
+  });
+  return found == status::ok ? answer : result{found};
 }
 
 /// Decodes the first decode_item::values.size() values of each frame. Outcome i is what decode writes for item i, or
@@ -154,8 +179,7 @@ template <codec C>
 result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, const batch_sizes& sizes,
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const launch_options& how = {}) noexcept {
-  return detail::decode_batch(decode_batch_kernel<by_width<C>, block_threads>, codec, items, sizes, scratch, outcomes,
-                              stream, how);
+  return detail::decode_batch<decode_job<by_width<C>, known_zero>>(codec, items, sizes, scratch, outcomes, stream, how);
 }
 
 /// @cond

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Encode and decode inside your own kernel: one chunk per thread block.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Deltas on a CUDA stream. A delta is a tensor encoded relative to a base, and is decoded with that base, also in
 // place. A batch of deltas is encoded in one launch and decoded in two. What frame/device.cuh and frame/batch.cuh say
 // about calls holds here too.
@@ -161,31 +162,9 @@ template <class Run> result run_delta_passes(const delta_options& options, const
 }
 }  // namespace detail
 
-inline namespace TUCK_ARCH {
-
-template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_encode_blocks_of<block_codec<C, Threads>>)
-    encode_delta_kernel(const __grid_constant__ encode_delta_job<C> job) {
-  run_worker<frame_encoder<C, Threads, encode_delta_job<C>>>(job);
-}
-template <codec C, delta_pass Pass, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads,
-                                   detail::delta_blocks_of<block_decoder<C, Threads>> - (Pass == delta_pass::both))
-    decode_delta_kernel(const __grid_constant__ decode_delta_job<C, Pass> job) {
-  run_worker<frame_decoder<C, Threads, decode_delta_job<C, Pass>>>(job);
-}
-template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_batch_blocks_of<block_codec<C, Threads>>)
-    encode_delta_batch_kernel(const __grid_constant__ batch_job<encode_delta_job<C>> job) {
-  run_worker<batch_worker<encode_slot<C, Threads, encode_delta_job<C>>, Threads>>(job);
-}
-template <codec C, delta_pass Pass, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads,
-                                   detail::delta_blocks_of<block_decoder<C, Threads>> - (Pass == delta_pass::both))
-    decode_delta_batch_kernel(const __grid_constant__ batch_job<decode_delta_job<C, Pass>> job) {
-  run_worker<batch_worker<decode_slot<C, Threads, decode_delta_job<C, Pass>>, Threads>>(job);
-}
 /// @endcond
+
+inline namespace TUCK_ARCH {
 
 /// Encodes `values` relative to `base`. The bytes are those that host::encode_delta writes. Asynchronous on `stream`:
 /// one launch, which reads values and base once. They must not change until the launch is done.
@@ -211,9 +190,23 @@ result encode_delta(const C& codec, span<const value_t<C>> values, span<const va
       return {status::misaligned};
     encode_delta_job<by_width<C>> job{};
     job.base = detail::by_width_of<C>(base.data());
-    return detail::encode(encode_delta_kernel<by_width<C>, block_threads>, job, codec, values, frame, scratch, written,
-                          stream, options, how);
+    return detail::encode(job, codec, values, frame, scratch, written, stream, options, how);
   }
+}
+
+/// Encodes a delta with a codec that was chosen at run time.
+/// @param values  the bytes of whole elements of the codec's type, else invalid_argument
+/// @param base    as many bytes
+/// @return as for a known codec; unknown_codec if none was chosen
+template <codec... Cs>
+result encode_delta(const any_codec<codec_list<Cs...>>& codec, const_bytes values, const_bytes base, bytes frame,
+                    scratch_span scratch, outcome* written, cudaStream_t stream, const frame_options& options = {},
+                    const launch_options& how = {}) noexcept {
+  result answer;
+  const status found = codec.visit(values, base, [&](const auto& chosen, auto elements, auto of_base) {
+    answer = tuck::encode_delta(chosen, elements, of_base, frame, scratch, written, stream, codec.typed(options), how);
+  });
+  return found == status::ok ? answer : result{found};
 }
 
 /// Encodes the values of each item relative to its base. The frames are those that encode_delta writes. Outcome i is
@@ -227,9 +220,22 @@ result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C
     return {status::lossy_delta};
   } else {
     options.checksums = true;
-    return detail::encode_batch(encode_delta_batch_kernel<by_width<C>, block_threads>, codec, items, sizes, scratch,
-                                outcomes, stream, options, how);
+    return detail::encode_batch<encode_delta_job<by_width<C>>>(codec, items, sizes, scratch, outcomes, stream, options,
+                                                               how);
   }
+}
+
+/// Encodes each item relative to its base, with a codec that was chosen at run time.
+/// @return as for a known codec; unknown_codec if none was chosen; type_mismatch if it takes values of another type
+template <codec... Cs, element T>
+result encode_delta_batch(const any_codec<codec_list<Cs...>>& codec, span<const encode_delta_item<T>> items,
+                          const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
+                          const frame_options& options = {}, const launch_options& how = {}) noexcept {
+  result answer;
+  const status found = codec.template visit_as<T>([&](const auto& chosen) {
+    answer = tuck::encode_delta_batch(chosen, items, sizes, scratch, outcomes, stream, codec.typed(options), how);
+  });
+  return found == status::ok ? answer : result{found};
 }
 
 /// Restores the tensor of a delta from its base. Other arguments and outcomes are those of decode and
@@ -259,8 +265,7 @@ result decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> ba
       decode_delta_job<by_width<C>, pass> job{};
       job.base = detail::by_width_of<C>(base.data());
       job.base_values = base.size();
-      return detail::decode(decode_delta_kernel<by_width<C>, pass, block_threads>, job, codec, frame, out, scratch,
-                            restored, stream, how);
+      return detail::decode(job, codec, frame, out, scratch, restored, stream, how);
     });
   }
 }
@@ -286,8 +291,8 @@ result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C
     return {status::lossy_delta};
   } else {
     return detail::run_delta_passes(options, [&](auto pass) {
-      return detail::decode_batch(decode_delta_batch_kernel<by_width<C>, pass, block_threads>, codec, items, sizes,
-                                  scratch, outcomes, stream, how);
+      return detail::decode_batch<decode_delta_job<by_width<C>, pass>>(codec, items, sizes, scratch, outcomes, stream,
+                                                                       how);
     });
   }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which items of a batch of deltas write: memory that several items name is written once, and memory of other items
 // must not be written.
 #pragma once

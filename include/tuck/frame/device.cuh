@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames on a CUDA stream.
 //
 // decode launches one kernel. encode, append and encoded_bytes launch one kernel, or two if the codec must see the
@@ -101,9 +102,9 @@ inline namespace TUCK_ARCH {
 // `job` has what only the caller knows: the base of a delta, the target of an appended frame. `counts`: there is no
 // buffer, and only the size of the frame is computed.
 template <codec C, class Job>
-result encode(void (*kernel)(Job), Job job, const C& codec, span<const value_t<C>> values, bytes frame,
-              scratch_span scratch, outcome* written, cudaStream_t stream, const frame_options& options,
-              const launch_options& how, bool counts = false) noexcept {
+result encode(Job job, const C& codec, span<const value_t<C>> values, bytes frame, scratch_span scratch,
+              outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how,
+              bool counts = false) noexcept {
   if (const status s = tuck::make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
   if constexpr (is_delta_job<Job>) job.header.flags |= flag_delta;
   job.at = layout_of(job.header);
@@ -133,10 +134,11 @@ result encode(void (*kernel)(Job), Job job, const C& codec, span<const value_t<C
       if (codec.needs_range()) {
         const prepass_job<T> prepass{job.values, values.size(), job.head};
         const uint64_t useful = ceil_div(values.size_bytes(), uint64_t{tile_bytes});
-        if (const result r = launch(prepass_kernel<T, block_threads>, prepass, useful, how, stream); !r) return r;
+        const result r = launch(prepass_kernel<prepass_job<T>, block_threads>, prepass, useful, how, stream);
+        if (!r) return r;
       }
   }
-  return launch(kernel, job, job.at.chunks, how, stream);
+  return launch(encode_kernel<Job, block_threads>, job, job.at.chunks, how, stream);
 }
 
 template <codec C>
@@ -145,14 +147,13 @@ result append(const C& codec, span<const value_t<C>> values, bytes buffer, appen
   encode_job<by_width<C>> job{};
   job.used = target.used;
   job.offset = target.offset;
-  return detail::encode(encode_kernel<by_width<C>, block_threads>, job, codec, values, buffer, scratch, written, stream,
-                        options, how);
+  return detail::encode(job, codec, values, buffer, scratch, written, stream, options, how);
 }
 
 // `job` has what only the caller knows: the first value, or the base of a delta.
 template <codec C, class Job>
-result decode(void (*kernel)(Job), Job job, const C& codec, const_bytes frame, span<value_t<C>> out,
-              scratch_span scratch, outcome* restored, cudaStream_t stream, const launch_options& how) noexcept {
+result decode(Job job, const C& codec, const_bytes frame, span<value_t<C>> out, scratch_span scratch, outcome* restored,
+              cudaStream_t stream, const launch_options& how) noexcept {
   if (restored == nullptr || frame.is_null() || out.is_null()) return {status::invalid_argument};
   if (!tuck::aligned(out.data(), sizeof(value_t<C>)) || !tuck::aligned(frame.data(), device_alignment) ||
       !tuck::aligned(restored, alignof(outcome)))
@@ -173,8 +174,8 @@ result decode(void (*kernel)(Job), Job job, const C& codec, const_bytes frame, s
   const uint64_t chunk = how.chunk_values != 0 ? how.chunk_values : max_device_chunk_values<C>;
   const uint64_t chunks = ceil_div(job.first_value % chunk + out.size(), chunk);
   const bool may_be_small = how.chunk_values == 0 && chunks > 1;
-  return launch(kernel, job, (std::max)(chunks, ceil_div(frame.size(), frame_bytes_a_block)), how, stream,
-                may_be_small ? ceil_div(out.size_bytes(), bytes_of_small_chunk) : 0);
+  return launch(decode_kernel<Job, block_threads>, job, (std::max)(chunks, ceil_div(frame.size(), frame_bytes_a_block)),
+                how, stream, may_be_small ? ceil_div(out.size_bytes(), bytes_of_small_chunk) : 0);
 }
 
 }  // namespace TUCK_ARCH
@@ -252,8 +253,7 @@ result append(const C& codec, span<const value_t<C>> values, bytes buffer, uint6
 template <codec C>
 result encoded_bytes(const C& codec, span<const value_t<C>> values, scratch_span scratch, outcome* needed,
                      cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
-  return detail::encode(encode_kernel<by_width<C>, block_threads>, encode_job<by_width<C>>{}, codec, values, {},
-                        scratch, needed, stream, options, how, true);
+  return detail::encode(encode_job<by_width<C>>{}, codec, values, {}, scratch, needed, stream, options, how, true);
 }
 
 /// Decodes values [first_value, first_value + out.size()) of a frame. Asynchronous on `stream`: one launch.
@@ -272,8 +272,7 @@ result decode(const C& codec, const_bytes frame, span<value_t<C>> out, scratch_s
               cudaStream_t stream, uint64_t first_value = 0, const launch_options& how = {}) noexcept {
   decode_job<by_width<C>> job{};
   job.first_value = first_value;
-  return detail::decode(decode_kernel<by_width<C>, block_threads>, job, codec, frame, out, scratch, restored, stream,
-                        how);
+  return detail::decode(job, codec, frame, out, scratch, restored, stream, how);
 }
 
 /// Decodes a frame whose codec is known only at run time. Uses the codec of `codecs` that can have written the frame.

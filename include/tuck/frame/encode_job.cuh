@@ -1,4 +1,5 @@
-// The job of an encoding call; its pre-pass, which finds the range of the tensor for adaptive codecs; and what its last
+// SPDX-License-Identifier: Apache-2.0
+// The job of encoding a tensor; its pre-pass, which finds the range of the tensor for adaptive codecs; and what the last
 // block writes: the metadata and the header of the frame.
 #pragma once
 
@@ -6,6 +7,8 @@
 #include <tuck/core/block_reduce.cuh>
 #include <tuck/frame/format.hpp>
 #include <tuck/frame/look_back.cuh>
+#include <tuck/frame/slots.cuh>
+#include <tuck/frame/sums.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -84,22 +87,69 @@ __device__ void write_header_words(const frame_header& header, uint64_t frame_by
 // The pre-pass of adaptive codecs: one launch that reads each value once and finds the range of the whole tensor before
 // it is encoded.
 template <floating_element T> struct prepass_job {
+  using item = encode_item<T>;
+
   const T* values;  // aligned to a word of block_tile
   uint64_t count;
   scratch_head* head;
 };
 
-// Extends the range in the scratch by the tiles `share`, `share + shares`, ... of the job. encode reads it there. Call
-// it with all threads of a block. Between two uses of the same TempStorage there must be a sync_block().
-template <floating_element T, int Threads> struct block_prepass {
+// What one block does of a pre-pass, of one tensor or of the items of a batch, which it opens. It does not change the
+// epoch. encode reads the ranges in the scratch.
+template <class Job, int Threads> class range_finder {
+  static constexpr bool is_batch = is_batch_job<Job>;
+  using T = std::remove_const_t<std::remove_pointer_t<decltype(item_job_of<Job>::values)>>;
   using tile = block_tile<T, Threads>;
   using key = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   using of_warps = device::block_reduce<Threads, key>;
+
+ public:
   struct TempStorage {
     typename of_warps::TempStorage lowest, highest;
+    stored_if<is_batch, batch_cursor::TempStorage> cursor;
+    prepass_job<T> part;  // of a batch: one slot of an item
+    uint32_t epoch;
+    bool last;
   };
 
-  __device__ static void run(TempStorage& temp, const prepass_job<T>& job, uint32_t share, uint32_t shares) {
+  __device__ range_finder(TempStorage& temp, const Job& job) : temp_(temp), job_(job) {}
+
+  __device__ void run() {
+    if constexpr (is_batch) {
+      if (threadIdx.x == 0) {
+        temp_.epoch = device::load_relaxed(&job_.head->epoch);
+        cursor().begin();
+      }
+      while (draw()) find(temp_.part, 0, 1);
+      if (finish_batch(*job_.head, temp_.last) && threadIdx.x == 0) reset(*job_.head, temp_.epoch);
+    } else {
+      find(job_, blockIdx.x, gridDim.x);
+    }
+  }
+
+ private:
+  __device__ batch_cursor cursor() const { return batch_cursor(temp_.cursor.get()); }
+
+  // Draws the next slot, with all threads. Returns false if there are no more. Has barriers.
+  __device__ bool draw() {
+    device::sync_block();
+    if (device::thread_id_anew() < device::warp_size) cursor().draw(job_, [&] { return open(); });
+    device::sync_block();
+    return cursor().has_slot();
+  }
+  __device__ bool open() {
+    const batch_cursor at = cursor();
+    const encode_item<T> in = job_.items[at.item()];
+    if (detail::check_item(in, sizeof(typename tile::word), at.fits()) != status::ok) return false;
+    scratch_head& head = job_.item.head[at.item()];
+    open_item(head, at.index(), false, temp_.epoch);
+    const uint64_t begin = uint64_t{at.index()} * job_.to_draw.values, left = in.values.size() - begin;
+    temp_.part = {in.values.data() + begin, left < job_.to_draw.values ? left : job_.to_draw.values, &head};
+    return true;
+  }
+
+  // Extends the range in the scratch by the tiles `share`, `share + shares`, ... of the values.
+  __device__ void find(const prepass_job<T>& job, uint32_t share, uint32_t shares) {
     value_range<T> range;
     for (uint64_t begin = uint64_t{share} * tile::capacity; begin < job.count;
          begin += uint64_t{shares} * tile::capacity) {
@@ -112,22 +162,22 @@ template <floating_element T, int Threads> struct block_prepass {
         for (int k = 0; k < tile::per_word; ++k)
           if (tile::first_value(j) + static_cast<uint32_t>(k) < values.count) range.add(tile::value(values.w[j], k));
     }
-    const range_keys all{of_warps::largest(temp.lowest, range.lowest), of_warps::largest(temp.highest, range.highest)};
+    const range_keys all{of_warps::largest(temp_.lowest, range.lowest),
+                         of_warps::largest(temp_.highest, range.highest)};
     if (threadIdx.x != 0) return;
     if (all.lowest != 0) device::atomic_max(&job.head->range.lowest, all.lowest);
     if (all.highest != 0) device::atomic_max(&job.head->range.highest, all.highest);
   }
+
+  TempStorage& temp_;
+  const Job& job_;
 };
 
 inline namespace TUCK_ARCH {
 
-template <floating_element T, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64))
-    prepass_kernel(const __grid_constant__ prepass_job<T> job) {
-  using prepass = block_prepass<T, Threads>;
-  using storage = typename prepass::TempStorage;
-  TUCK_SHARED(storage, temp);
-  prepass::run(temp, job, blockIdx.x, gridDim.x);
+template <class Job, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64)) prepass_kernel(const __grid_constant__ Job job) {
+  run_worker<range_finder<Job, Threads>>(job);
 }
 
 }  // namespace TUCK_ARCH

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which threads run a host call: the calling thread, threads that the call starts, or the caller's own.
 #pragma once
 

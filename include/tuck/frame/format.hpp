@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The frame: one tensor as self-describing bytes. This file specifies its layout. docs/format.md describes the same,
 // with the payloads of all codecs and an example. test/format has a reader in Python.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames on the CPU, alone and in batches. Calls run on the calling thread, or spread the chunks over several threads.
 // The bytes do not depend on the number of threads, and are the same as on a GPU.
 #pragma once
@@ -268,6 +269,17 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, s
   return detail::for_items(items, outcomes, how, [&](const auto& item, const execution& of_item) {
     return host::encode(codec, item.values, detail::buffer_of(item.frame), options, of_item);
   });
+}
+
+/// Encodes each item with a codec that was chosen at run time.
+/// @return as for a known codec; unknown_codec if none was chosen; type_mismatch if it takes values of another type
+template <codec... Cs, element T>
+result encode_batch(const any_codec<codec_list<Cs...>>& codec, span<const encode_item<T>> items, span<outcome> outcomes,
+                    const frame_options& options = {}, const execution& how = {}) noexcept {
+  result answer;
+  const status found = codec.template visit_as<T>(
+      [&](const auto& chosen) { answer = host::encode_batch(chosen, items, outcomes, codec.typed(options), how); });
+  return found == status::ok ? answer : result{found};
 }
 
 /// Decodes the first decode_item::values.size() values of each frame. Outcome i is what host::decode returns for item

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Deltas on the CPU. A delta is a tensor encoded relative to a base, and is decoded with that base, also in place.
 #pragma once
 
@@ -81,6 +82,21 @@ outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const v
   if (base.size() != values.size()) return outcome{.code = status::wrong_base};
   options.checksums = true;
   return detail::encode(codec, values, frame, options, how, &base);
+}
+
+/// Encodes a delta with a codec that was chosen at run time.
+/// @param values  the bytes of whole elements of the codec's type (else invalid_argument), aligned to that type (else
+///                misaligned)
+/// @param base    as many bytes, with the same alignment
+/// @return as for a known codec; unknown_codec if none was chosen
+template <codec... Cs>
+outcome encode_delta(const any_codec<codec_list<Cs...>>& codec, const_bytes values, const_bytes base, bytes frame,
+                     const frame_options& options = {}, const execution& how = {}) noexcept {
+  outcome answer;
+  const status found = codec.visit(values, base, [&](const auto& chosen, auto elements, auto of_base) {
+    answer = host::encode_delta(chosen, elements, of_base, frame, codec.typed(options), how);
+  });
+  return found == status::ok ? answer : outcome{.code = found};
 }
 
 /// Restores the tensor of a delta from its base.
@@ -177,6 +193,19 @@ result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C
   return detail::for_items(items, outcomes, how, [&](const auto& item, const execution& of_item) {
     return host::encode_delta(codec, item.values, item.base, detail::buffer_of(item.frame), options, of_item);
   });
+}
+
+/// Encodes each item relative to its base, with a codec that was chosen at run time.
+/// @return as for a known codec; unknown_codec if none was chosen; type_mismatch if it takes values of another type
+template <codec... Cs, element T>
+result encode_delta_batch(const any_codec<codec_list<Cs...>>& codec, span<const encode_delta_item<T>> items,
+                          span<outcome> outcomes, const frame_options& options = {},
+                          const execution& how = {}) noexcept {
+  result answer;
+  const status found = codec.template visit_as<T>([&](const auto& chosen) {
+    answer = host::encode_delta_batch(chosen, items, outcomes, codec.typed(options), how);
+  });
+  return found == status::ok ? answer : result{found};
 }
 
 /// Applies each delta to its base. All items are verified before any value is written, unless `chunk_by_chunk` is true.

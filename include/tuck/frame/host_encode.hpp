@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How host calls encode a frame.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What calls on a stream take besides data. Plain C++, for files that do not launch kernels themselves.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads untrusted frames: every field is checked before it is used.
 #pragma once
 
@@ -85,10 +86,10 @@ class frame_view {
 
   /// Returns the header, for writing it in place before set_frame. Kernels have no registers for a copy.
   TUCK_HD constexpr frame_header& header_to_be() noexcept { return header_; }
-  /// Sets the frame of a view whose header was written in place, without checks.
-  TUCK_HD constexpr void set_frame(const std::byte* frame) noexcept {
+  /// Sets the frame of a view whose header was written in place, without checks. `at`: layout_of(header())
+  TUCK_HD constexpr void set_frame(const std::byte* frame, const frame_layout& at) noexcept {
     frame_ = frame;
-    at_ = layout_of(header_);
+    at_ = at;
   }
 
   /// Reads and checks the header and the directory of a frame. `frame` may be longer than the frame that it contains.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Statistics of a tensor on the device: its share of zeros, for tuck::advisor, and the mean magnitude of its values,
 // for tuck::bound_controller.
 #pragma once
@@ -126,7 +127,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64))
     mine.count = looked_at;  // each thread has counted all values of the block
     mine.zeros = mine.count - mine.zeros;
     job.partial[blockIdx.x] = mine;
-    last = finish_share(*job.head, gridDim.x);
+    last = finish_shares(*job.head, 1, gridDim.x);
   }
   device::sync_block();
   if (!last) return;

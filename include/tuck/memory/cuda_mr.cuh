@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the resources of tuck resources of cuda::mr, so that rmm's containers and adaptors accept them. To pass any
 // other tuck::stream_resource, wrap it in a resource_ref. Resources of rmm and CCCL work in tuck without this header.
 // It includes <cuda/memory_resource> of CCCL.

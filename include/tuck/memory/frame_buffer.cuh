@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Encode and decode calls that allocate their own memory. Thin wrappers around frame/device.cuh that throw tuck::error.
 // memory/frame_buffer.hpp has the frames.
 #pragma once

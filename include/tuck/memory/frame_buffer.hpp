@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Buffers and frames that own their memory. Nothing here launches a kernel: a class with such members can be used in
 // .cpp files too. memory/frame_buffer.cuh has the calls that make frames.
 #pragma once

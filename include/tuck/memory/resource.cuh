@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memory/resource.hpp for .cu files.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory resources: types that allocate memory in stream order. A concept detects them by their member functions, so
 // that resources of rmm, CCCL and the user work without an adaptor. No header of rmm or CCCL is needed here.
 // Like all .hpp files of this folder it needs the headers of CUDA's runtime, but no nvcc.

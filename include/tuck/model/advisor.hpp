@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides for each tensor of a training run whether to swap it raw, swap it encoded, or recompute it. This is the
 // advisor of CSWAP (Chen et al., CLUSTER 2021), extended to any number of codecs. It knows the rates of the link and
 // has a predictor for each codec. For each tensor, the user gives its size once, and how many seconds of its transfers

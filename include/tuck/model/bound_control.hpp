@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Controls the error bound of a layer's activations, as COMET does (Jin et al., VLDB 2022). Lossy activations cause an
 // error in the layer's weight gradients. The controller keeps that error within a share of the momentum.
 //

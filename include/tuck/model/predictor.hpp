@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Predicts the times and the compression ratio of a codec from measurements. Frame sizes are modelled as linear
 // functions of the bytes and of the non-zero bytes, as in CSWAP's profiler. Times are linear by pieces, because the
 // time of a byte changes where tensors outgrow a cache. Recursive least squares fits the model, both offline and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the predictors that `bench_predict fit` writes. A file is text, a line each of
 //
 //   tuck-predictors/2

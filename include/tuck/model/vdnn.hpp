@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The policies of vDNN (Rhu et al., MICRO 2016): which layers' inputs are offloaded, and when they are prefetched.
 // These functions only decide; a swap_stream moves the data.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bookkeeping of free extents in a range of bytes. Extents are allocated and freed in any order; adjacent free extents
 // are merged. The bytes themselves are never accessed.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A kernel that copies frames with few blocks. It is used if only the device knows the size or offset of a frame.
 #pragma once
 
@@ -53,7 +54,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64))
   }
   if (job.used == nullptr) return;
   device::sync_block();
-  if (threadIdx.x != 0 || !finish_share(*job.head, gridDim.x)) return;
+  if (threadIdx.x != 0 || !finish_shares(*job.head, 1, gridDim.x)) return;
   device::store(&job.written->frame, frame);
   if (frame.code == status::ok) {
     device::store(&job.written->offset, used);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool of what a swap_stream needs for each operation: a CUDA event, and a report in pinned memory. Also helpers for
 // streams, devices and exceptions.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // swap_path::cpu, as in vDNN++: tensors are copied to the pool raw. CPU threads then encode them and replace the values
 // in the pool by the frame.
 #pragma once

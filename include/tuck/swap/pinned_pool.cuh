@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A bounded pool of pinned host memory for offloaded tensors, allocated once.
 //
 // If a size is known, `allocate` returns an extent. The size of a frame is unknown while an encode kernel writes it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What swap_stream and swap_handle call. swap_state.cuh implements it with kernels, for the architectures of its file.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of a swap_stream, and what it reports of its pool.
 #pragma once
 

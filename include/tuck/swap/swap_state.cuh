@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The implementation of swap_stream. It has two streams:
 //
 //   out_   Offloads tensors one after the other. The fill level of the pool's run is in device memory; this order

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of swap_stream that launch kernels. swap_stream.hpp has the classes and describes them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Offloads tensors to pinned host memory and restores them while the GPU computes. An example without error checks:
 //
 //   tuck::async_resource memory;
@@ -36,6 +37,7 @@
 #endif
 
 #include <tuck/codec/concept.hpp>
+#include <tuck/frame/any_codec.hpp>
 #include <tuck/swap/swap_backend.hpp>
 
 #include <concepts>
@@ -165,6 +167,19 @@ class swap_stream {
     requires(detail::kernels_here<Kernels>::value)
   result out(const C& codec, span<const value_t<C>> values, stream_handle producer, swap_handle& handle,
              std::optional<swap_path> wanted = {}) noexcept;
+
+  /// Offloads with a codec that was chosen at run time.
+  /// @param values the bytes of whole elements of the codec's type, else invalid_argument; device memory
+  /// @return as for a known codec; unknown_codec if none was chosen
+  template <codec... Cs, class Kernels = detail::swap_kernels>
+    requires(detail::kernels_here<Kernels>::value)
+  result out(const any_codec<codec_list<Cs...>>& codec, const_bytes values, stream_handle producer, swap_handle& handle,
+             std::optional<swap_path> wanted = {}) noexcept {
+    result answer;
+    const status found = codec.visit(
+        values, [&](const auto& chosen, auto elements) { answer = out(chosen, elements, producer, handle, wanted); });
+    return found == status::ok ? answer : result{found};
+  }
 
   /// Offloads bytes unchanged. They may have any alignment. Everything else is as for `out` with a codec.
   result out(const_bytes values, stream_handle producer, swap_handle& handle) noexcept {

@@ -77,7 +77,7 @@ __global__ void last_block_sums(unsigned* parts, unsigned* counter, unsigned* ou
   TUCK_SHARED(bool, last);
   if (threadIdx.x == 0) {
     parts[blockIdx.x] = blockIdx.x + 1;
-    last = dev::atomic_count_acq_rel(counter) == gridDim.x - 1;
+    last = dev::atomic_add_acq_rel(counter, 1) == gridDim.x - 1;
   }
   dev::sync_block();
   if (!last || threadIdx.x != 0) return;

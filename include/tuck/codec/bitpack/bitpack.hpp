@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bitpack stores integers in as few bits as their group of 32 needs. It suits counts, indices, codes, and other
 // integers that are small or close to their neighbours. Values of any element type are read as integers in two's
 // complement.

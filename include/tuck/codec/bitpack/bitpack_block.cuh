@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bitpack on one thread block. The bytes are those of bitpack.hpp.
 #pragma once
 

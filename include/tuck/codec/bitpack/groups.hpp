@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups of 32 integers, each stored by the scheme that needs the fewest bits. bitpack and quantize use this format.
 //
 // A chunk has n integers of 1, 2, 4 or 8 bytes in two's complement. The last group is padded with zeros. Offsets count

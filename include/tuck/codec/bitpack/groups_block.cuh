@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups of integers on one thread block: the encoder. The bytes are those of groups.hpp.
 //
 // Each warp moves its integers through shared memory, so that each thread gets consecutive integers. A thread has whole

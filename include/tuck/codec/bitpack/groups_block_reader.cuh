@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups of integers on one thread block: the decoder. It restores and rejects the same chunks as host_groups.hpp.
 //
 // First, one thread per group finds where the group begins and stores what is needed to read its integers. Then each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups of integers on one thread. This code defines the bytes that groups.hpp describes.
 #pragma once
 

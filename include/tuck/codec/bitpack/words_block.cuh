@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups of integers of 2 bytes, which stay two in a word, on one thread. groups_block.cuh uses these functions.
 #pragma once
 

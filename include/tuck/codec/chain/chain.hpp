@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A chain: up to four stages as one codec. Transforms and splitters prepare the values, each for the next stage. The
 // last stage is a codec and encodes the remaining values.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A chain by one thread block. It writes the bytes of chain.hpp.
 //
 // Between two stages the values are at the beginning of a row in shared memory, and the side streams of splitters are
@@ -94,7 +95,7 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
 
   // Undoes the stages. The row has the values that reach the last stage and all side streams. `buffer`: tile_bytes + 32
   // bytes of shared memory, if a stage after the first one is a splitter.
-  template <class Sink> __device__ status undo(const Chain& codec, std::byte* buffer, Sink& sink) {
+  template <class Sink> __device__ __forceinline__ status undo(const Chain& codec, std::byte* buffer, Sink& sink) {
     return undo_from<last - 1>(codec, buffer, sink);
   }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The last stage of a chain by one thread block: it encodes the values that reach it, in a row of shared memory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stages of a chain, and the state of a chunk between them: the number of values, and the sizes of side streams.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fixed codes of codebooks, and the tables that encoders and decoders make of them.
 #pragma once
 

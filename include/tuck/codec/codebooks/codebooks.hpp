@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Codebooks stores floats without loss: weights, gradients, activations, keys and values. It codes their exponents by
 // fixed codes, of which each 4 KiB of a chunk takes the one that suits it. Nothing is counted and no code is made, so
 // that a GPU encodes and decodes at the speed of its memory. layout.hpp has the format.

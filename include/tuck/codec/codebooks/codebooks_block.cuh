@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Codebooks on a thread block of 128 threads. Each warp has a part, and waits for the others only to learn where its
 // part begins. The bytes are those of layout.hpp.
 #pragma once

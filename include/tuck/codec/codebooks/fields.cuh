@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 16 bytes of floats as fields, on one thread: exponents, and rests of sign and mantissa.
 #pragma once
 

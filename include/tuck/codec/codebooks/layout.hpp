@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format of codebooks. It stores floats without loss: exponents by fixed codes ("books"), other bits unchanged.
 //
 // A part is 4 KiB of the values of a chunk, or what is left at its end. Each part has a book. A chunk has a head for

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decodes a chunk of deflate-lite from untrusted bytes by one thread block; layout.hpp has the format. The lanes of two
 // warps decode a sub-block each.
 #pragma once

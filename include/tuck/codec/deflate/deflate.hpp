@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // deflate-lite: valid DEFLATE (RFC 1951) with literals and runs only. The lanes of a warp decode its parts in parallel.
 //
 // A chunk begins with its stream, so any inflate can read it. The index after the stream tells lanes where to begin.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // deflate by one thread block. It writes the bytes of layout.hpp.
 //
 // Each thread finds the tokens that begin in its cells. They are listed in shared memory, in place of the values: a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format of deflate-lite: DEFLATE (RFC 1951) with a fixed kind of header, restricted tokens, and an index after
 // the stream that lets lanes decode parts of it in parallel.
 //

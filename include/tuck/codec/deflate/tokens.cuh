@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tokens of deflate by the lanes of a warp: where they begin in the cells of a thread.
 #pragma once
 

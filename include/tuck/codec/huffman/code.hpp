@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Canonical Huffman codes of at most 10 bits, on host and device.
 //
 // The bytes of a chunk depend on the lengths, so these are the complete rules. N is the sum of all counts. Divisions

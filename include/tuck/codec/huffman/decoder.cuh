@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decodes values from untrusted bytes on one thread block. layout.hpp describes the format.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Encodes values on one thread block. The bytes are those of layout.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A chunk on one thread. This code defines the bytes that layout.hpp describes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a chunk is made of, on one thread: codes and streams of bits. layout.hpp describes the format.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Planes of rests, on one thread. layout.hpp describes them.
 #pragma once
 

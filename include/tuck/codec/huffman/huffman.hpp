@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Huffman codes the upper bits of each value: of a float its exponent, relative to that of most values of the chunk,
 // its sign and the highest bit of its mantissa. The other bits, which hardly compress, are stored.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format of huffman: each value becomes a symbol of six bits, which has a code, and a rest, which is stored.
 //
 // Numbers. The lowest `zeros` bits of all values of a chunk are 0. Each value of w bytes becomes a number y of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers and their rests on one thread block, four values at a time. layout.hpp describes both.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams of bits that threads have staged beside each other are joined, on one thread block.
 #pragma once
 

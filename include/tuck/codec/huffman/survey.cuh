@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an encoder learns about values before it makes numbers of them, on one thread block. layout.hpp says what for.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Huffman codes on one warp. The lengths are those of code.hpp, and the table words those of layout.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The codes of a block of any RFC 1951 stream: reads them from its header, makes tables, and decodes tokens.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decodes raw DEFLATE streams (RFC 1951) from any encoder. Accepts exactly the streams that zlib's inflate accepts, and
 // restores the same bytes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // inflate by one warp of a kernel. Lane 0 decodes 32 tokens at a time into shared memory. The whole warp stages the
 // stream, fills the tables, stores the literals and copies the matches.
 #pragma once

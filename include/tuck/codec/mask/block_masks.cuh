@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Masks by one thread block, with the bits of masks.hpp.
 //
 // A lane has 16 bytes of each row of its warp, and so 2 to 16 consecutive bits of the mask of each row. They are fields

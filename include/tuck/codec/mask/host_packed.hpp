@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chunks of rle and packed_zvc on one thread: the bytes of rle.hpp. Only the width of the values matters.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Codecs by one thread block whose chunks are a mask, and the values at its ones: zvc, rle and packed_zvc. They write
 // the bytes of zvc.hpp and rle.hpp.
 #pragma once

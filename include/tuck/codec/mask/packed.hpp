@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The masks of rle and packed_zvc, which compress themselves. A mask has one bit per value. A packed one is replaced by
 // its marks, of which few are 1, and of these only the bytes are stored that are not 0.
 //

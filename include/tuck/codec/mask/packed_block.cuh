@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Masks that compress themselves (packed.hpp), by one thread block.
 //
 // The mask lies in shared memory. Each thread has some consecutive words of it, makes their marks, and counts what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RLE, run-length encoding by masks: a mask has one bit per value, only the values at its ones are stored, and the mask
 // compresses itself. Runs can have any length. packed_zvc is ZVC with such a mask.
 //

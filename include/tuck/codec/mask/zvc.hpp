@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ZVC, zero-value compression: a mask has one bit per value, and only the non-zero values are stored.
 // This is the format of cDMA (Rhu et al., HPCA 2018), except that all masks of a chunk precede its values.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Error-bounded quantization. All lossy codecs of the library are based on it. Each finite value is restored with an
 // error within the bound. The error is measured after the restored value has been rounded to type T. NaN, infinities,
 // and values that no code restores within the bound are exceptions. Exceptions are stored bit for bit. The encoder

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Quantize and quantize_codes by one thread block. They write the bytes of quantize.hpp.
 #pragma once
 

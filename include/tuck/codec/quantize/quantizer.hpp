@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of quantize: from a value to a code and back, with the same result on every machine.
 //
 // A code is an integer as wide as the type. The encoder decodes each code, rounds the result to the element type, and

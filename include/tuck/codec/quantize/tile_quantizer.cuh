@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Quantizes the values of a tile by one thread block, and writes its exceptions to the side stream.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The classes of a chunk's values on the CPU.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The decoder of `steps` on one thread block.
 #pragma once
 

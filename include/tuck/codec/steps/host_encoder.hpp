@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How `steps` encodes a chunk on the CPU.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format of `steps`: what its encoders and decoders share.
 //
 // A chunk has n values of a floating-point type, and as many of a base. A step is the difference of a value and the

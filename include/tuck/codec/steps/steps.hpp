@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps stores the changes of floating-point values from those of a base: how many steps of the type each value moves.
 // It is for deltas (frame/host_delta.hpp) of weights. layout.hpp specifies the format.
 #pragma once

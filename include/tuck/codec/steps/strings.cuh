@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the encoder and the decoder of `steps` on one thread block share.
 //
 // The strings of a row are one bitmap in shared memory, class by class. Each thread has consecutive words of it. Where

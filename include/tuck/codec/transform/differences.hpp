@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Differences of neighbouring values, so that slowly changing values become small numbers. In names of codecs this is
 // "delta"; it has no relation to delta frames. All arithmetic is on bit patterns as unsigned integers of b bits, modulo
 // 2^b, where b = 8 sizeof(T):

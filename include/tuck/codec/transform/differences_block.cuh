@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Differences of neighbours by one thread block. It writes the results of differences.hpp.
 //
 // A lane has 16 bytes of values, and a warp has rows of 512 consecutive bytes. No lane writes what another lane reads,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows: the XOR of each value with the value one row above, so that rows that repeat become zeros. The row length N is
 // a parameter, in values. It need not divide the chunk or the tensor. There are two forms, of which a chain chooses one
 // for each chunk of n values:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows by one thread block. It writes the results of rows.hpp.
 //
 // Let x be the step from a value to the one a row above. Form 0 multiplies the values by 1 + x, over the field of two

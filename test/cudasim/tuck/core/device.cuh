@@ -105,9 +105,9 @@ template <atomic_word U> inline U atomic_or(U* p, std::type_identity_t<U> v, cal
   return atomicOr(p, v, at);
 }
 
-// Adds one; what the caller did before is visible to whoever counts after it.
-inline std::uint32_t atomic_count_acq_rel(std::uint32_t* p, call_site at = {}) {
-  const std::uint32_t before = std::atomic_ref<std::uint32_t>(*p).fetch_add(1, std::memory_order_acq_rel);
+// Adds n; what the caller did before is visible to whoever adds after it.
+inline std::uint32_t atomic_add_acq_rel(std::uint32_t* p, std::uint32_t n, call_site at = {}) {
+  const std::uint32_t before = std::atomic_ref<std::uint32_t>(*p).fetch_add(n, std::memory_order_acq_rel);
   ::cudasim::detail::atomic_done(p, true, at);
   return before;
 }
