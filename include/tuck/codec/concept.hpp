@@ -45,12 +45,10 @@
 //   instructions (Cpu)                       add_differences, find_range, gather_bits, mask_of, merge, pack, popcount,
 //       row, shift, spread, spread_bits, subtract, sum_words, unpack_fields
 //   bits of inflate (Input)                  align, drop, overrun, peek, read_bits, refill, refilled_bits
-//   job of a kernel (Job, ItemJob)           at, base, base_values, capacity, codec, first_value, frame,
-//       frame_capacity, head, header, item, items, metadata, offset, out, out_values, outcomes, output, result,
+//   job of a kernel (Job, ItemJob)           at, base, base_values, capacity, codec, count, first_value, frame,
+//       frame_capacity, has_prepass, head, header, item, items, metadata, offset, out, out_values, outcomes, result,
 //       state_count, states, to_draw, type, used, value, values, verified, writes
-//   part of a job (Share)                    count, index
 //   item of a batch (Item)                   base, frame, values
-//   slot of a batch (Work)                   TempStorage, item_job, job, open, run, close
 //   block of a kernel (Worker)               TempStorage
 //   output of decoders (Output)              summed, writes, sums, of_base, add_base, sum_base, bytes,
 //       base_of_chunk

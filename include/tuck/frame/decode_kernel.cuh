@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decode kernel of all codecs. Frames are untrusted: each block checks the headers and the directory entries that it
+// The decode kernel of all codecs. Frames are untrusted: each block checks the headers and directory entries that it
 // uses, and all blocks together check the digest of the contents. Values that cannot be restored become zeros.
 //
 // A block decodes one chunk after the other, of one frame or of the items of a batch. Meanwhile the next one comes to
@@ -42,9 +42,9 @@ template <codec C, class First = uint64_t> struct decode_job {
 // part of the contents, and has the chunks i, i + n, ...; but from the third one on, the blocks of a call draw them by
 // ticket, because they have different speeds. So they draw slots. The last share of a frame writes its outcome.
 //
-// A task is a chunk of a share, or a share without chunks. A block is about three tasks at once, which may be of as many
-// items: it decodes `now`, fetches `next`, and its first warp locates `after`. In each round, thread 0 sets `now` before
-// the first barrier and `next` between that and the second one, and no other thread reads them then.
+// A task is a chunk of a share, or a share without chunks. A block is busy with three tasks, which may be of three
+// items: it decodes `now`, fetches `next`, and its first warp locates `after`. In each round, thread 0 sets `now`
+// before the first barrier and `next` between that and the second one, and no other thread reads them then.
 template <class Job, int Threads> class frame_decoder {
   static constexpr bool is_batch = is_batch_job<Job>;
   using item_job = item_job_of<Job>;
@@ -377,8 +377,8 @@ template <class Job, int Threads> class frame_decoder {
                   static_cast<uint32_t>(payload.size()));
   }
 
-  // Adds the share of the checksum of the contents. Most shares have no words of them. Of a frame that cannot be decoded,
-  // sets the share of the values to zero.
+  // Adds the share of the checksum of the contents. Most shares have no words of them. Sets the share of the values to
+  // zero if the frame cannot be decoded.
   __device__ void begin_share(const task& t) {
     const item_state& item = item_of(t);
     const uint64_t begin = uint64_t{share(t)} * Threads, stride = uint64_t{shares(item)} * Threads;
@@ -400,7 +400,7 @@ template <class Job, int Threads> class frame_decoder {
     if (threadIdx.x == 0) add_contents(*job_of(item).head, sums);
   }
   // Decodes the chunk of `now`, which is in a buffer. Ends with a barrier.
-  __device__ void decode(decoder& block) {
+  __device__ __forceinline__ void decode(decoder& block) {
     const task& t = temp_.now;
     if (t.has_chunk) {
       const item_state& item = item_of(t);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job of encoding a tensor; its pre-pass, which finds the range of the tensor for adaptive codecs; and what the last
-// block writes: the metadata and the header of the frame.
+// The job of encoding a tensor; its pre-pass, which finds the range of the tensor for adaptive codecs; and what the
+// last block writes: the metadata and the header of the frame.
 #pragma once
 
 #include <tuck/codec/block.cuh>

@@ -229,8 +229,7 @@ template <class Job, int Threads> class frame_encoder {
       device::store(reinterpret_cast<uint64_t*>(frame.data()) + i, uint64_t{0});
   }
 
-  // Writes the chunk that waits, and leaves the item before if the current chunk is of another one. Has a barrier at its
-  // end.
+  // Writes the chunk that waits, and leaves the item before if the current chunk is of another. Ends with a barrier.
   __device__ void settle() {
     if constexpr (chunk_waits)
       write_waiting();
@@ -287,8 +286,8 @@ template <class Job, int Threads> class frame_encoder {
     return temp_.block.chunk(block);
   }
 
-  // Encodes the current chunk, if there is one, in shared memory. Before that, does what is left of the one before. Ends
-  // with a barrier, unless the chunk waits.
+  // Encodes the current chunk, if there is one, in shared memory. Before that, does what is left of the one before.
+  // Ends with a barrier, unless the chunk waits.
   __device__ void encode_chunk() {
     const bool any = temp_.current.any;
     const uint32_t current = temp_.current.chunk;

@@ -168,12 +168,12 @@ template <class ItemJob> inline constexpr bool is_batch_job<batch_job<ItemJob>> 
 
 namespace detail {
 
-template <class Job> struct item_job_of_impl {
-  using type = Job;
-};
-template <class ItemJob> struct item_job_of_impl<batch_job<ItemJob>> {
-  using type = ItemJob;
-};
+template <class Job> constexpr auto item_job() noexcept {
+  if constexpr (is_batch_job<Job>)
+    return std::type_identity<decltype(Job::item)>{};
+  else
+    return std::type_identity<Job>{};
+}
 
 // Copies a job with all threads. A barrier must follow.
 template <int Threads, class Job> __device__ void copy_job(device::uninitialized<Job>& to, const Job& from) {
@@ -199,7 +199,7 @@ template <class Item> __device__ status check_item(const Item& item, uint64_t al
 }  // namespace detail
 
 // The job of one item: that of a call itself.
-template <class Job> using item_job_of = typename detail::item_job_of_impl<Job>::type;
+template <class Job> using item_job_of = typename decltype(detail::item_job<Job>())::type;
 
 // Counts this block as finished with a batch and returns whether it is the last. Call it with all threads; they share
 // `last`. Has barriers.

@@ -300,7 +300,8 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
 
   template <class Sink>
-  __device__ status read(const chain_type& codec, std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
+  __device__ __forceinline__ status read(const chain_type& codec, std::byte* from, uint32_t size, uint32_t count,
+                                         Sink& sink) {
     if constexpr (chain_type::record_bytes > 0) {
       if (size < chain_type::record_bytes) return status::bad_payload;
       size -= chain_type::record_bytes;
