@@ -115,7 +115,7 @@ template <class Job, int Threads> class frame_decoder {
   __device__ frame_decoder(TempStorage& temp, const Job& job) : temp_(temp), job_(job) {}
 
   // Does this block's part. The last block resets the scratch for the next call.
-  __device__ void run() {
+  __device__ __forceinline__ void run() {
     if constexpr (is_batch) {
       for (item_state& item : temp_.items) detail::copy_job<Threads>(item.job, job_.item);
     } else if constexpr (item_job::verified) {

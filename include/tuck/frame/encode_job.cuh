@@ -114,7 +114,7 @@ template <class Job, int Threads> class range_finder {
 
   __device__ range_finder(TempStorage& temp, const Job& job) : temp_(temp), job_(job) {}
 
-  __device__ void run() {
+  __device__ __forceinline__ void run() {
     if constexpr (is_batch) {
       if (threadIdx.x == 0) {
         temp_.epoch = device::load_relaxed(&job_.head->epoch);

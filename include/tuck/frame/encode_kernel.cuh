@@ -72,7 +72,7 @@ template <class Job, int Threads> class frame_encoder {
   __device__ frame_encoder(TempStorage& temp, const Job& job) : temp_(temp), job_(job) {}
 
   // Does this block's part. The last block resets the scratch for the next call.
-  __device__ void run() {
+  __device__ __forceinline__ void run() {
     if constexpr (is_batch)
       for (item_state& item : temp_.items) detail::copy_job<Threads>(item.job, job_.item);
     if (threadIdx.x == 0) begin();
