@@ -14,13 +14,16 @@ struct located_chunk {
   chunk_view view;
 };
 
-// Shared memory of a chunk_decoder with `Sums` checksums per chunk, which has the next chunk too if `Next`, in a buffer
-// of its own if there are two.
-template <codec C, int Threads, int Sums, bool Next, int Buffers> struct chunk_decoder_storage {
+// Shared memory of a chunk_decoder with `Sums` checksums per chunk.
+template <codec C, int Threads, int Sums, int Buffers> struct chunk_decoder_storage {
   detail::decoder_storage<block_decoder<C, Threads>, Buffers> block;
   typename block_sums<Threads, Sums>::TempStorage sums;
   device::uninitialized<located_chunk> now;
-  device::uninitialized<located_chunk> next[Next];
+};
+// The same with the next chunk, whose payload is in a buffer of its own if there are two.
+template <codec C, int Threads, int Sums, int Buffers>
+struct two_chunk_storage : chunk_decoder_storage<C, Threads, Sums, Buffers> {
+  device::uninitialized<located_chunk> next;
 };
 
 // Decodes chunks of an opened frame with a whole block. All threads get the status. The frame is in device memory,
@@ -35,7 +38,8 @@ class chunk_decoder {
   using sums_of_block = block_sums<Threads, is_delta ? 2 : 1>;
 
  public:
-  using TempStorage = chunk_decoder_storage<C, Threads, is_delta ? 2 : 1, Next, Buffers>;
+  using TempStorage = std::conditional_t<Next, two_chunk_storage<C, Threads, is_delta ? 2 : 1, Buffers>,
+                                         chunk_decoder_storage<C, Threads, is_delta ? 2 : 1, Buffers>>;
 
   __device__ explicit chunk_decoder(TempStorage& temp) : temp_(temp) {}
 
@@ -61,16 +65,16 @@ class chunk_decoder {
   __device__ static const uint64_t* entry_of(const frame_view& frame, uint64_t i) {
     return word_at(frame, frame.layout().directory, i);
   }
-  __device__ void set_next(const located_chunk& chunk) { temp_.next[0].get() = chunk; }
+  __device__ void set_next(const located_chunk& chunk) { temp_.next.get() = chunk; }
   __device__ void advance() {  // copies no padding, which nobody writes
-    const located_chunk& next = temp_.next[0].get();
+    const located_chunk& next = temp_.next.get();
     temp_.now.get().verdict = next.verdict;
     temp_.now.get().view.kind = next.view.kind;
     temp_.now.get().view.values = next.view.values;
     temp_.now.get().view.payload = next.view.payload;
   }
   // Returns the bytes that have to come to the buffer before the chunk becomes the current one.
-  __device__ const_bytes to_fetch() const { return to_fetch(temp_.next[0].get()); }
+  __device__ const_bytes to_fetch() const { return to_fetch(temp_.next.get()); }
   __device__ std::byte* buffer(uint32_t i) { return temp_.block.buffer[Buffers == 1 ? 0 : i]; }
   // Decodes the current chunk, which is chunk i, from a buffer. Both are in shared memory, so that no register holds
   // them.
