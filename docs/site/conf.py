@@ -3,7 +3,7 @@ project = "tuck"
 author = "the authors of tuck"
 extensions = ["myst_parser"]
 root_doc = "README"
-include_patterns = ["README.md", "CHANGELOG.md", "docs/*.md", "bench/**.md", "examples/**.md", "test/**.md"]
+include_patterns = ["README.md", "CHANGELOG.md", "docs/*.md", "cmake/**.md", "bench/**.md", "examples/**.md", "test/**.md"]
 exclude_patterns = ["build"]
 myst_heading_anchors = 6
 suppress_warnings = ["myst.xref_missing", "ref.myst"]  # links to folders; test/docs checks all links
@@ -20,6 +20,7 @@ docs/python
 docs/*
 examples/**
 bench/**
+cmake/**
 test/**
 CHANGELOG
 ```

@@ -1,0 +1,10 @@
+# The version that stands in the recipes of vcpkg and conda is VERSION. PACKAGING: the folder that has them.
+file(READ ${PACKAGING}/vcpkg/tuck/vcpkg.json port)
+string(JSON of_port GET "${port}" version)
+file(STRINGS ${PACKAGING}/conda/recipe.yaml of_recipe REGEX "^  version: \"")
+foreach(found "vcpkg.json: ${of_port}" "recipe.yaml:${of_recipe}")
+  message("${found}")
+  if(NOT found MATCHES ": \"?${VERSION}\"?$")
+    message(FATAL_ERROR "That is not ${VERSION}")
+  endif()
+endforeach()
