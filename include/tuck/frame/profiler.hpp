@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names calls on a stream in the timeline of a profiler, if <nvtx3/nvToolsExt.h> or <nvtx3/nvtx3.hpp> is included before
-// tuck: each call is a range of the domain "tuck", such as "encode zvc+huffman f32". Without NVTX nothing is compiled.
+// Names calls on a stream in the timeline of a profiler, if <nvtx3/nvToolsExt.h> or <nvtx3/nvtx3.hpp> was included
+// before tuck: each call is a range of the domain "tuck", such as "encode zvc+huffman f32". Without NVTX nothing is
+// compiled.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
