@@ -5,6 +5,7 @@
     streams_test.py --kills 200         a trainer and two receivers, of which one is killed 200 times
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -678,24 +679,32 @@ class Checkpoints(Case):
             self.assertEqual(Path(local, "nested/folder/tokens.txt").read_text(), "tokens")
         self.assertEqual(Path(self.folder, "blob").read_bytes(), before)
 
-    def test_no_space(self):
-        publisher = self.publisher()
-        self.publish(publisher, 1)
+    def fails_without_space(self, version, call):
+        """Expects an error of the system that names the version, where no file may have more than 5,000 bytes."""
         child = os.fork()
         if child == 0:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
             try:
-                self.receiver().pull()
+                call()
                 os._exit(1)
-            except OSError:
-                os._exit(0)
+            except OSError as error:
+                os._exit(0 if error.errno == errno.EFBIG and f"version {version}: " in str(error) else 3)
             except BaseException:
                 os._exit(2)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_no_space(self):
+        publisher = self.publisher()
+        self.publish(publisher, 1)
+        self.fails_without_space(1, lambda: self.receiver().pull())
         self.expect(0)
         self.receiver().pull()
         self.expect(1)
+        self.fails_without_space(2, lambda: self.publish(publisher, 2, full=True))
+        self.publish(publisher, 2)
+        self.receiver().pull()
+        self.expect(2)
 
     def test_receivers_at_the_same_time(self):
         publisher = self.publisher()

@@ -20,7 +20,11 @@ unit() {
 clang=$(command -v clang++ || true)
 unit fast -arch=sm_90 -O3 -use_fast_math -fmad=true ${clang:+-ccbin "$clang"} -include tuck/swap.cuh \
   -Xcompiler "$strict,-Wsign-compare,-Werror"
-unit no_exceptions -arch=sm_90 -Xcompiler "$strict,-fno-exceptions,-fno-rtti"
+# With ranges for a profiler, where the toolkit has NVTX: its calls are others than those of the units without.
+nvtx=nvtx3/nvToolsExt.h
+printf '#include <%s>\n' "$nvtx" >"$work/nvtx.cu"
+"$nvcc" -E "$work/nvtx.cu" -o "$work/nvtx.i" 2>"$work/nvtx.log" || nvtx=
+unit no_exceptions -arch=sm_90 ${nvtx:+-include "$nvtx"} -Xcompiler "$strict,-fno-exceptions,-fno-rtti"
 every="-O1 $quickly $(shared_kernels) -DEVERY_LAUNCH -Xcompiler -ffunction-sections"
 unit plain -gencode arch=compute_90,code=compute_90 $every
 unit older $older $every

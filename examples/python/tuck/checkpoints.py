@@ -38,6 +38,15 @@ def errors_about(text: str) -> Iterator[None]:
         raise (type(error) if isinstance(error, TuckError) else StreamError)(f"{text}: {error}") from error
 
 
+@contextmanager
+def system_errors_about(text: str) -> Iterator[None]:
+    """Lets errors of the system, such as a full disk, begin with what they are about. They keep their types."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, f"{text}: {error.strerror or error}", error.filename) from error
+
+
 class Tensor(NamedTuple):
     file: str
     dtype: str  # in the file: "BF16"

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Set
 
 from . import _ML_DTYPES, _tuck, foreign
 from .checkpoints import (CHECKSUMS, INDEX, SUFFIX, Folder, Tensor, errors_about, read_json, shown, strings, sync,
-                          values_of, write_file)
+                          system_errors_about, values_of, write_file)
 from .errors import DamagedFrameError, DtypeError, SizeError, StreamError
 from .types import AS_INTEGERS, OWN, TORCH, check_dense, is_torch, np
 
@@ -269,7 +269,9 @@ class Writer:
             described.append((name, dtype, "", list(shape), end, end + len(data)))
             end += len(data)
         header = _tuck.make_safetensors_header(described, metadata)
-        write_file(self.temporary / self.file(rank, count), [header, *(memoryview(tensors[name][2]) for name in order)])
+        with system_errors_about(f"version {self.version}"):
+            write_file(self.temporary / self.file(rank, count),
+                       [header, *(memoryview(tensors[name][2]) for name in order)])
 
     def clean(self, kept: Set[str]) -> None:
         """Removes what an attempt before may have left."""
@@ -286,10 +288,11 @@ class Writer:
                 raise StreamError(f"version {self.version}: writer {rank} of {count} has not published it")
         files = Folder(self.temporary, f"version {self.version}")
         index = {"metadata": metadata, "weight_map": {name: t.file for name, t in files.tensors.items()}}
-        write_file(self.temporary / INDEX, [json.dumps(index, indent=2).encode()])
-        sync(self.temporary)
-        os.rename(self.temporary, self.place)  # fails if the version is there
-        sync(self.place.parent)
+        with system_errors_about(f"version {self.version}"):
+            write_file(self.temporary / INDEX, [json.dumps(index, indent=2).encode()])
+            sync(self.temporary)
+            os.rename(self.temporary, self.place)  # fails if the version is there
+            sync(self.place.parent)
 
     def delta_metadata(self) -> Dict[str, str]:
         return {"version": f"{self.version:06}", "base_version": f"{self.base:06}",

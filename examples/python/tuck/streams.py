@@ -35,7 +35,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 from . import _tuck, foreign
 from .checkpoints import (CHECKSUMS, INDEX, MARKER, SUFFIX, Folder, Mapped, begin_file, clear_folder, errors_about,
-                          link_or_copy, marked_version, shown, sync, tensors_of, write_file, write_range)
+                          link_or_copy, marked_version, shown, sync, system_errors_about, tensors_of, write_file,
+                          write_range)
 from .errors import DtypeError, StreamError, TuckError
 from .published import (Form, Progress, Version, Worker, Workers, Writer, bytes_of, encode, equal, folder_name,
                         versions)
@@ -442,7 +443,8 @@ class Receiver:
     def _switch_to(self, plan: _Plan, target: int, progress: Optional[Progress]) -> None:
         new = self._side / "next"
         try:
-            self._make(new, plan, target, progress)
+            with system_errors_about(f"version {target}"):
+                self._make(new, plan, target, progress)
             if self.local.is_dir():
                 shutil.copymode(self.local, new)
                 self._exchange(new)

@@ -12,16 +12,26 @@
 /// that objects built against incompatible versions do not link together.
 #define TUCK_ABI v1
 
-/// Names the inline namespace of kernels and of the functions that launch them, after the architectures that nvcc
-/// compiles for. Units compiled for different architectures can be linked together: each launches its own kernels.
-/// No public type is in this namespace, so that all units, those of .cpp files too, have the same types.
-#if defined(__CUDA_ARCH_LIST__)
-#define TUCK_ARCH TUCK_ARCH_OF(__CUDA_ARCH_LIST__)
-#define TUCK_ARCH_OF(...) TUCK_ARCH_JOIN(__VA_ARGS__, , , , , , , , , , , , , , , , )
-#define TUCK_ARCH_JOIN(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, ...) \
-  sm_##a##b##c##d##e##f##g##h##i##j##k##l##m##n##o##p
+/// Defined if NVTX was included before: calls on a stream are then ranges of a profiler (frame/profiler.hpp).
+#if defined(NVTX_VERSION) && !defined(NVTX_DISABLE) && !defined(__CUDACC_RTC__)
+#define TUCK_NVTX
+#define TUCK_ARCH_NVTX nvtx_
 #else
-#define TUCK_ARCH sm_any
+#define TUCK_ARCH_NVTX
+#endif
+
+/// Names the inline namespace of kernels and of the functions that launch them, after the architectures that nvcc
+/// compiles for, and NVTX. Units compiled for different architectures can be linked together: each launches its own
+/// kernels. No public type is in this namespace, so that all units, those of .cpp files too, have the same types.
+#if defined(__CUDA_ARCH_LIST__)
+#define TUCK_ARCH TUCK_ARCH_OF(TUCK_ARCH_NVTX, __CUDA_ARCH_LIST__)
+#define TUCK_ARCH_OF(...) TUCK_ARCH_JOIN(__VA_ARGS__, , , , , , , , , , , , , , , , )
+#define TUCK_ARCH_JOIN(nvtx, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, ...) \
+  nvtx##sm_##a##b##c##d##e##f##g##h##i##j##k##l##m##n##o##p
+#else
+#define TUCK_ARCH TUCK_ARCH_OF(TUCK_ARCH_NVTX)
+#define TUCK_ARCH_OF(nvtx) TUCK_ARCH_JOIN(nvtx)
+#define TUCK_ARCH_JOIN(nvtx) nvtx##sm_any
 #endif
 
 /// Defined where host code is compiled: not by NVRTC, which compiles kernels at run time and rejects functions of the

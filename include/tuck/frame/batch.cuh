@@ -77,6 +77,8 @@ template <class ItemJob, codec C, class Item>
 result encode_batch(const C& codec, span<const Item> items, const batch_sizes& sizes, scratch_span scratch,
                     span<outcome> outcomes, cudaStream_t stream, const frame_options& options,
                     const launch_options& how) noexcept {
+  const profiler_range range(is_delta_job<ItemJob> ? "encode_delta_batch" : "encode_batch", codec.stages(),
+                             dtype_of<value_t<C>>);
   batch_job<ItemJob> job{};
   frame_header& header = job.item.header;
   if (const status s = tuck::make_header(codec, sizes.values, options, header); s != status::ok) return {s};
@@ -112,6 +114,8 @@ result encode_batch(const C& codec, span<const Item> items, const batch_sizes& s
 template <class ItemJob, codec C, class Item>
 result decode_batch(const C& codec, span<const Item> items, const batch_sizes& sizes, scratch_span scratch,
                     span<outcome> outcomes, cudaStream_t stream, const launch_options& how) noexcept {
+  const profiler_range range(is_delta_job<ItemJob> ? "decode_delta_batch" : "decode_batch", codec.stages(),
+                             dtype_of<value_t<C>>);
   // A slot is 16 KiB of output, or the default chunk of the codec if that is larger. It does not depend on the frames,
   // because they are untrusted.
   constexpr uint32_t slot_values = std::max<uint32_t>(C::chunk_bytes, tile_bytes) / uint32_t{sizeof(value_t<C>)};
@@ -208,6 +212,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64))
 /// @return invalid_argument, misaligned, output_too_small (fewer results than items) or a CUDA error
 inline result inflate_batch(span<const inflate_item> items, span<inflate_result> results, cudaStream_t stream,
                             const launch_options& how = {}) noexcept {
+  const detail::profiler_range range("inflate_batch");
   if (items.is_null() || results.is_null()) return {status::invalid_argument};
   if (!tuck::aligned(items.data(), alignof(inflate_item)) || !tuck::aligned(results.data(), alignof(inflate_result)))
     return {status::misaligned};

@@ -17,6 +17,7 @@
 #include <tuck/frame/decode_kernel.cuh>
 #include <tuck/frame/encode_kernel.cuh>
 #include <tuck/frame/launch.hpp>
+#include <tuck/frame/profiler.hpp>
 
 #include <algorithm>
 
@@ -105,6 +106,11 @@ template <codec C, class Job>
 result encode(Job job, const C& codec, span<const value_t<C>> values, bytes frame, scratch_span scratch,
               outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how,
               bool counts = false) noexcept {
+  const char* const call = is_delta_job<Job>     ? "encode_delta"
+                           : counts              ? "encoded_bytes"
+                           : job.used != nullptr ? "append"
+                                                 : "encode";
+  const profiler_range range(call, codec.stages(), dtype_of<value_t<C>>);
   if (const status s = tuck::make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
   if constexpr (is_delta_job<Job>) job.header.flags |= flag_delta;
   job.at = layout_of(job.header);
@@ -154,6 +160,7 @@ result append(const C& codec, span<const value_t<C>> values, bytes buffer, appen
 template <codec C, class Job>
 result decode(Job job, const C& codec, const_bytes frame, span<value_t<C>> out, scratch_span scratch, outcome* restored,
               cudaStream_t stream, const launch_options& how) noexcept {
+  const profiler_range range(is_delta_job<Job> ? "decode_delta" : "decode", codec.stages(), dtype_of<value_t<C>>);
   if (restored == nullptr || frame.is_null() || out.is_null()) return {status::invalid_argument};
   if (!tuck::aligned(out.data(), sizeof(value_t<C>)) || !tuck::aligned(frame.data(), device_alignment) ||
       !tuck::aligned(restored, alignof(outcome)))

@@ -160,6 +160,7 @@ template <element T>
 result gather_statistics(span<const T> values, tensor_statistics* seen, scratch_span scratch, cudaStream_t stream,
                          const statistics_options& options = {}, const launch_options& how = {}) noexcept {
   using tile = block_tile<T, block_threads>;
+  const detail::profiler_range range("gather_statistics", stage_list(), dtype_of<T>);
   if (seen == nullptr || values.is_null()) return {status::invalid_argument};
   if (!tuck::aligned(values.data(), sizeof(typename tile::word)) || !tuck::aligned(seen, alignof(tensor_statistics)))
     return {status::misaligned};
