@@ -9,7 +9,8 @@ namespace tuck::inline TUCK_ABI::host {
 
 namespace detail {
 
-// The passes over the chunks of a delta.
+// The passes over the chunks of a delta. `base`, and `out` of `run`, have as many values as the frame: match_header
+// checks that.
 struct chunk_passes {
   const chunk_decoder& decode;
   const frame_view& frame;

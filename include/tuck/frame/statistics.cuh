@@ -76,7 +76,7 @@ template <int Threads> struct block_statistics {
 TUCK_HD inline uint64_t sampled_piece(uint64_t first, uint32_t every, uint64_t pieces) noexcept {
   const uint64_t hash = mix((first + 1) * 0x9e3779b97f4a7c15);
   const uint64_t left = pieces - first < every ? pieces - first : every;
-  return first + (hash >> 32) * left / (uint64_t{1} << 32);
+  return first + (hash >> 32) * left / (uint64_t{1} << 32);  // both factors have 32 bits; so it is below first + left
 }
 
 inline namespace TUCK_ARCH {
@@ -95,6 +95,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64))
   for (uint64_t first = uint64_t{blockIdx.x} * job.every; first < job.pieces;
        first += uint64_t{gridDim.x} * job.every) {
     const uint64_t begin = sampled_piece(first, job.every, job.pieces) * tile::capacity;
+    // A sampled piece is one of `pieces`, so it begins before the tensor's end.
     const uint64_t left = job.count - begin;
     tile values;  // zero past the tensor's end
     values.load(job.values + begin, left < tile::capacity ? static_cast<uint32_t>(left) : tile::capacity);
@@ -126,7 +127,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64))
   if (threadIdx.x == 0) {
     mine.count = looked_at;  // each thread has counted all values of the block
     mine.zeros = mine.count - mine.zeros;
-    job.partial[blockIdx.x] = mine;
+    job.partial[blockIdx.x] = mine;  // the launch has at most most_statistics_blocks
     last = finish_shares(*job.head, 1, gridDim.x);
   }
   device::sync_block();

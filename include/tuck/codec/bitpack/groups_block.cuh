@@ -54,7 +54,7 @@ template <uint32_t Bytes, int Threads> class block_groups {
   }
 
   // Returns the size of a chunk of `count` integers plus `bytes_after`, or `incompressible` if that is more than
-  // `limit`. Integers past the end must be 0. Has barriers.
+  // `limit`, which is at most tile_bytes: `write` has no more memory. Integers past the end must be 0. Has barriers.
   __device__ uint32_t measure(uint32_t count, bool differences, uint32_t extra, uint32_t bytes_after, uint32_t limit) {
     device::sync_warp();
     summary of_group[rounds];
@@ -218,7 +218,7 @@ template <uint32_t Bytes, int Threads> class block_groups {
   // Finds the extremes of the integers that this thread has of a group, from 16 bytes number `begin` on.
   __device__ extremes find_extremes(uint32_t begin, bool differences) const {
     if constexpr (in_pairs) return detail::find_extremes<4 * quads>(&own_vector(begin), differences);
-    number last = integer(own_vector(begin), 0);
+    number last = integer(own_vector(begin), 0);  // so the first step is 0; `summarize` adds that between threads
     extremes e{last, last, 0, 0, 0};
 #pragma unroll((quads + 1) / 2)  // limits registers: otherwise all would be loaded at once
     for (uint32_t q = 0; q < quads; ++q) {

@@ -24,7 +24,7 @@ template <uint32_t Bytes> class host_groups : integer_groups<Bytes> {
 
  public:
   // Writes `count` integers. Returns the size in bytes, or `incompressible` if that is more than `limit`. `extra` is a
-  // field of the chunk's head. `memory`: as large as workspace_bytes(count) says.
+  // field of the chunk's head. `out`: at least `limit` bytes. `memory`: as large as workspace_bytes(count) says.
   static uint32_t encode(const std::byte* integers, uint32_t count, bool differences, uint32_t extra, uint32_t limit,
                          std::byte* out, workspace memory) noexcept;
   static constexpr uint32_t workspace_bytes(uint32_t count) noexcept {
@@ -232,10 +232,10 @@ template <uint32_t Bytes> class host_groups : integer_groups<Bytes> {
   // Groups are written as if all their integers were present. So the last groups go to other memory first.
   struct payload_position : position {
     std::byte *end, *last_bytes = nullptr;  // where the bytes of `last` belong, or null
-    std::byte last[2 * slack];              // uninitialized
+    std::byte last[2 * slack];  // uninitialized. Less than `slack` up to `end`, and as much as a group writes
 
     payload_position(std::byte* begin, std::byte* its_end) noexcept : position{begin, 0}, end(its_end) {
-      if (begin != end) *begin = {};
+      if (begin != end) *begin = {};  // else there are no groups, and `begin` may be the end of the memory
     }
     // Each group has at least one bit, so that `to` is before `end`.
     void begin_group() noexcept {

@@ -143,7 +143,8 @@ template <class Chain> struct chain_flow {
   }
   TUCK_HD constexpr uint32_t bytes(int i) const noexcept { return values[i] * Chain::width; }
   TUCK_HD constexpr uint32_t side(int i) const noexcept { return records[i].skipped() ? 0 : records[i].side(); }
-  // Returns the bytes of the side streams of the first i stages: each as it is, or padded to a multiple of 4.
+  // Returns the bytes of the side streams of the first i stages: each as it is, as rows on the CPU have them, or padded
+  // to a multiple of 4, as encoded chunks and rows of blocks have them.
   TUCK_HD constexpr uint32_t sides_before(int i) const noexcept {
     uint32_t sum = 0;
     while (--i >= 0) sum += side(i);
@@ -162,7 +163,8 @@ template <class Chain> struct chain_flow {
         *to++ = i > 0 && Chain::splits(i) && !Chain::splits(i - 1) ? records[i].with_form(records[i - 1].form()).word
                                                                    : records[i].word;
   }
-  // Reads the records at the end of a chunk of values[0] values. Returns false if no chunk has these records.
+  // Reads the records at the end of a chunk of values[0] values: Chain::record_bytes, which callers have checked.
+  // Returns false if no chunk has these records.
   template <int Index = 0> TUCK_HD bool read(const std::byte* from) noexcept {
     if constexpr (Index < last) {
       using stage = typename Chain::template stage_type<Index>;

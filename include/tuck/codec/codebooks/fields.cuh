@@ -81,7 +81,7 @@ template <floating_element T> struct fields {
       all.store_partial(part, g);
     }
   }
-  // Reads them.
+  // Reads them, of whole groups. `planes` is at a multiple of 8, and plane_words is even.
   __device__ void load(const uint32_t* planes, uint32_t plane_words, uint32_t g) {
 #pragma unroll
     for (uint32_t b = 0; b != whole; ++b) {

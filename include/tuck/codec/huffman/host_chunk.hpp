@@ -18,6 +18,7 @@ template <uint32_t Width> class host_chunk {
   using lanes = lanes_of<value, width>;
 
  public:
+  // `values` <= max_values: `huffman` checks it.
   explicit host_chunk(uint32_t values) noexcept : shape_{width, values} {}
 
   // Returns the size of the encoded values in bytes, or more than their own. Writes it if it is not larger than
@@ -97,7 +98,7 @@ template <uint32_t Width> class host_chunk {
     const uint32_t streams = at_.streams = streams_of(shape_.find().directory + bits_ / 32);
     detail::vectorized([&] { put_streams(); });
     uint32_t least = ~0u, most = 0;
-    bits_ = 0;
+    bits_ = 0;  // measure_values counts the escape once if there is none; `streams` depends on that in blocks too
     for (uint32_t t = 0; t < streams; ++t) {
       bits_ += stream_bits_[t];
       least = (std::min)(least, stream_bits_[t]);
@@ -200,7 +201,7 @@ template <uint32_t Width> class host_chunk {
       for (uint32_t b = 0; b < shape_.entry_bits(); ++b)
         above |= (static_cast<uint32_t>(directory[(bit + b) / 8]) >> (bit + b) % 8 & 1) << b;
       stream_bits_[t] = shape_.least() + above;
-      all += stream_bits_[t];
+      all += stream_bits_[t];  // each below 4 * 2^12 + 2^15, so the sum cannot overflow
     }
     if ((all + 31) / 32 != words) return false;
     if (4 * size_t{words} + 8 > sizeof stream_bytes_) return false;

@@ -46,6 +46,7 @@ template <element T, int Threads> class block_codec<huffman<T>, Threads> {
           if (first < count) f(first / group::values, x);
         }
       } else {
+        static_assert(tile::rows % 2 == 0, "tuck: huffman of 8-byte values needs blocks of at most 512 threads");
 #pragma unroll
         for (int r = 0; r < tile::rows; r += 2) {
           // Even lanes take the groups of row r, odd lanes those of row r + 1.

@@ -103,6 +103,7 @@ TUCK_HD constexpr uint32_t length_index(uint32_t s, uint32_t exponent) noexcept 
 
 // Returns how many of the lowest `shift` bits all values have as 0. `any` has the bits that any of them has.
 TUCK_HD constexpr uint32_t zeros_of(uint64_t any, uint32_t shift) noexcept {
+  static_assert(round_shift(64 - symbol_bits, 8) < 64 && float_shift(8, 11) < 64);  // no shift is larger
   const uint64_t bits = any | uint64_t{1} << shift;
   const auto low = static_cast<uint32_t>(bits);
   return low != 0 ? trailing_zeros(low) : 32 + trailing_zeros(static_cast<uint32_t>(bits >> 32));

@@ -57,7 +57,7 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) number_quad
     if (zeros != 0 && exponent == 0) add_zeros();
   }
 
-  // Returns the symbols of these numbers, one per byte.
+  // Returns the symbols of these numbers, one per byte. They still have their `zeros`, and `shift` counts these too.
   __device__ uint32_t symbols(uint32_t shift) const {
     if constexpr (Width >= 4) {
       uint32_t s[4];
@@ -229,7 +229,7 @@ template <uint32_t Width> struct number_group {
     constexpr uint32_t bits = K * values, of_quad = 4 * K;
     static_assert(quads > 1, "a group of one quad may have half a byte");
     uint32_t x[bits == 64 ? 2 : 1];
-    if constexpr (bits == 64) {
+    if constexpr (bits == 64) {  // `plane` is at a multiple of 8: see rest_planes::load_partial
       const uint2 two = reinterpret_cast<const uint2*>(plane)[g];
       x[0] = two.x;
       x[1] = two.y;

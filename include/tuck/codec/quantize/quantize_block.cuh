@@ -92,7 +92,7 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
     const uint32_t exceptions = groups_.extra(), end = groups_.end();
     const quantize_side<T> side = codec.side();
     if (end + side.bytes(exceptions) != size) return status::bad_payload;
-    const std::byte* const of_side = groups_.encoded() + end;
+    const std::byte* const of_side = groups_.encoded() + end;  // at a multiple of 4, as groups end there
     uint32_t exponent = 0;
     if (codec.has_exponent()) {
       exponent = quantizer_of_tile::exponent(side, of_side);

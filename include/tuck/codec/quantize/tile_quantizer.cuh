@@ -194,7 +194,8 @@ template <floating_element T, int Threads> class tile_quantizer {
           static_cast<bits_t<T>>(quantizer.value(quantizer.from_chain(typename Quantizer::word{codes.push(0)}))));
     row = restored.row();
   }
-  /// Returns the 16 bytes of this thread in row r of values or codes in shared memory.
+  /// Returns the 16 bytes of this thread in row r of values or codes in shared memory, at a multiple of 16. Their order
+  /// is that of the chunk, so a warp has consecutive rows, as in a block_tile.
   __device__ static device::vec128& row_at(std::byte* row, int r) {
     return reinterpret_cast<device::vec128*>(row + tile::first_value() * sizeof(T))[r * device::warp_size];
   }

@@ -41,6 +41,7 @@ template <class Cpu> void find_positions(const std::byte* bits, uint32_t count, 
 
 /// Masks of the values of classes 0 to c, for c = 0, 1 and 2. Up to Most values.
 template <floating_element T, uint32_t Most> struct class_masks {
+  static_assert(Most % 64 == 0, "tuck: of_class reads 64 bits at once");
   std::byte up_to[classes - 1][Most / 8];
   uint32_t values[classes];  ///< of each class
 
@@ -81,6 +82,7 @@ template <floating_element T, uint32_t Most> struct class_masks {
  private:
   void find(span<const T> base, uint32_t threshold, uint32_t (&sums)[classes]) noexcept {
     detail::vectorized([&]<class Cpu>(Cpu) {
+      // Signed, as vectors of x86 compare. Neither magnitudes nor exponent fields have the sign bit.
       using lane = std::make_signed_t<bits_t<T>>;
       using lanes [[gnu::vector_size(32), gnu::aligned(1), gnu::may_alias]] = lane;
       constexpr uint32_t window_bytes = mask_window * sizeof(T);

@@ -16,8 +16,9 @@ template <floating_element T, int Threads> class block_decoder<steps<T>, Threads
     uint32_t sign[words + 1];
     uint32_t signs, unary_end;  // in bits of the chunk
     union {
-      uint16_t zeros[tile::capacity / 2];  // before the one that ends each quotient of a row
-      word extra[tile::capacity];          // u, then the magnitude
+      // Before the one that ends each quotient of a row. A list has at most half as many as its string has bits.
+      uint16_t zeros[tile::capacity / 2];
+      word extra[tile::capacity];  // u, then the magnitude
     } of;
   };
 
@@ -106,7 +107,7 @@ template <floating_element T, int Threads> class block_decoder<steps<T>, Threads
     if (entries != 0) {
       const auto set = [&](uint32_t i, uint32_t zeros, uint32_t) {
         temp_.of.zeros[i] = static_cast<uint16_t>(zeros);
-        return i + 1 != entries || zeros <= 0xffff;
+        return i + 1 != entries || zeros <= 0xffff;  // they ascend: if the last fits in 16 bits, all do
       };
       if (device::sync_block_or(!find_ones(entries, end, set))) return false;
       if (device::sync_block_or(!set_ones(row, remainders))) return false;
@@ -122,7 +123,7 @@ template <floating_element T, int Threads> class block_decoder<steps<T>, Threads
   // Finds `wanted` > 0 ones from unary_end on, and moves it behind the last. Calls set(i, zeros before one i, zeros
   // since the one before it, up to 32). Returns false if there are too few ones or if `set` does. Has barriers.
   template <class Set> __device__ bool find_ones(uint32_t wanted, uint32_t end, const Set& set) {
-    const uint32_t first = temp_.unary_end;
+    const uint32_t first = temp_.unary_end;  // all threads read it before a barrier of scan_sum; then one may write it
     uint32_t found = 0;
     bool good = true;
     for (uint32_t begin = first; found < wanted && begin < end; begin += 32 * Threads) {
@@ -186,6 +187,7 @@ template <floating_element T, int Threads> class block_decoder<steps<T>, Threads
     if (extras != 0)
       good = find_ones(extras, end, [&](uint32_t i, uint32_t, uint32_t u) {
         temp_.of.extra[i] = static_cast<word>(u);
+        static_assert(sizeof(T) <= 4);  // the shifts below are then by less than 32
         return order + u < 8 * sizeof(T);
       });
     if (device::sync_block_or(!good)) return false;
