@@ -62,5 +62,27 @@ TYPED_TEST(codebooks_block, decodes_with_the_scalar_codec_s_verdict) {
       72, brief ? 200 : 1000, [](int round) { return round % 3 == 0 ? .5 : 0; }, 10);
 }
 
+// The other parts would begin where 8 bytes cannot be read at a time. Sanitizers and the engine notice that.
+TYPED_TEST(codebooks_block, a_part_with_an_odd_number_of_words_is_refused) {
+  using T = value_t<TypeParam>;
+  const uint32_t count = tile_bytes / sizeof(T);
+  const std::vector<std::byte> whole = TestFixture::encode(sample<TypeParam>::tensor(count, 0));
+  std::vector<std::vector<std::byte>> damaged;
+  for (uint32_t part = 0; part < 3; ++part) {
+    std::vector<uint32_t> words(whole.size() / 4);
+    std::memcpy(words.data(), whole.data(), whole.size());
+    uint32_t end = 8;  // of the part
+    for (uint32_t p = 0; p <= part; ++p) end += words[2 * p + 1] & 0xffff;
+    words.insert(words.begin() + end, 0u);
+    ++words[2 * part + 1];
+    damaged.emplace_back(reinterpret_cast<const std::byte*>(words.data()),
+                         reinterpret_cast<const std::byte*>(words.data() + words.size()));
+    ASSERT_LT(damaged.back().size(), tile_bytes);
+  }
+  int accepted = 0;
+  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<128>(damaged, {count, count, count}, accepted));
+  EXPECT_EQ(accepted, 0);
+}
+
 }  // namespace
 }  // namespace tuck::test

@@ -477,15 +477,17 @@ template <floating_element T, int Threads> class block_decoder<codebooks<T>, Thr
   __device__ status read(const codebooks<T>&, std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
     auto* const words = reinterpret_cast<uint32_t*>(from);
     const uint32_t total = size / 4, here = shape::parts(count), warp = device::warp_id();
-    uint32_t at = codebooks_format::head_words * here, sum = at;
+    uint32_t at = codebooks_format::head_words * here, sum = at, odd = 0;
     if (size % 4 != 0 || size >= count * shape::width || total < sum) return status::bad_payload;
 #pragma unroll
     for (uint32_t p = 0; p < parts; ++p) {
       const uint32_t n = p < here ? words[2 * p + 1] & 0xffff : 0;
       if (p < warp) at += n;
       sum += n;
+      odd |= n;
     }
-    if (sum != total) return status::bad_payload;
+    // Each warp reads 8 bytes at a time, before others know that their parts are bad: all must begin at such a multiple.
+    if (sum != total || odd % 2 != 0) return status::bad_payload;
     bool sound = true;
     // Windows have a word more.
     if (warp + 1 == here && device::lane_id() == 0) words[total] = 0;
