@@ -486,7 +486,7 @@ template <floating_element T, int Threads> class block_decoder<codebooks<T>, Thr
       sum += n;
       odd |= n;
     }
-    // Each warp reads 8 bytes at a time, before others know that their parts are bad: all must begin at such a multiple.
+    // Warps read 8 bytes at a time, before others know that their parts are bad: all begin at multiples of that.
     if (sum != total || odd % 2 != 0) return status::bad_payload;
     bool sound = true;
     // Windows have a word more.
