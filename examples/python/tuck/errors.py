@@ -10,11 +10,11 @@ __all__ = ["BoundError", "ByteOrderError", "ContiguityError", "DamagedFrameError
            "StreamError", "TuckError", "UnknownCodecError", "WrongBaseError"]
 
 
-# _codes: of tuck::status; from 1000 on the numbers of array.hpp.
+# _codes: of tuck::status, with those that it may get; from 1000 on the numbers of array.hpp.
 class TuckError(ValueError):
     """Any error of tuck."""
 
-    _codes: Tuple[int, ...] = (*range(1, 80), *range(1000, 1008))
+    _codes: Tuple[int, ...] = (*range(1, 128), *range(1000, 1008))
 
 
 class UnknownCodecError(TuckError):
@@ -98,7 +98,7 @@ class NotADeltaError(TuckError):
 class DamagedFrameError(TuckError):
     """The bytes or the file are no frame, or a damaged one."""
 
-    _codes = (17, *range(32, 41))
+    _codes = (17, *range(32, 48))
 
 
 class StreamError(TuckError):

@@ -5,6 +5,7 @@
 
 #include <tuck/frame/any_codec.hpp>
 #include <tuck/frame/host_encode.hpp>
+#include <tuck/frame/items.hpp>
 #include <tuck/frame/reader.hpp>
 
 #include <vector>

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <tuck/codec/block.cuh>
+#include <tuck/frame/items.hpp>
 #include <tuck/frame/scratch.cuh>
 
 namespace tuck::inline TUCK_ABI {
@@ -182,7 +183,9 @@ template <int Threads, class Job> __device__ void copy_job(device::uninitialized
     reinterpret_cast<uint32_t*>(to.storage)[i] = reinterpret_cast<const uint32_t*>(&from)[i];
 }
 
-// Checks an item as encode and decode check their arguments. `alignment`: of values and base.
+// Whether kernels process an item: checks it as encode and decode check their arguments. If it is not ok, the item is
+// not opened, and only its outcome is written. All blocks and all launches of a call must get the same answer: blocks
+// wait until the one with the item's first slot has opened it. `alignment`: of values and base.
 template <class Item> __device__ status check_item(const Item& item, uint64_t alignment, bool fits) {
   constexpr bool encodes = std::is_same_v<decltype(Item::frame), bytes>;
   if constexpr (requires { item.base; }) {
