@@ -3,7 +3,7 @@
 //
 // An operand that is written while others are still to be read has `&`. Without it, the compiler may keep it in one
 // register with an input of the same value, as where both are known to be 0. The simulator has a twin of this file,
-// test/cudasim/tuck/core/bit_lanes.cuh, which must do the same.
+// which must do the same.
 #pragma once
 
 #include <tuck/core/bits.hpp>
