@@ -284,15 +284,18 @@ template <class Job, int Threads> class frame_decoder {
     device::copy_async(&temp_.entry, decoder::entry_of(item_of(t).view.get(), t.chunk));
   }
   // Fetches the header, and the directory entry that the task needs if the frame has no metadata and the job begins at
-  // its first chunk.
+  // its first chunk. Not if the directory may be shorter: nothing may have been written behind it.
   __device__ void fetch_header(item_state& item, const task& t) {
     const item_job& job = job_of(item);
     if (job.frame_capacity < sizeof(frame_header)) return;
     const unsigned lane = device::thread_id_anew();
     device::copy_async(reinterpret_cast<uint32_t*>(&item.view.get().header_to_be()) + lane,
                        reinterpret_cast<const uint32_t*>(job.frame) + lane);
-    if (lane == 0 && job.frame_capacity >= sizeof(frame_header) + 8 * (uint64_t{share(t)} + 1))
-      device::copy_async(&temp_.entry, likely_entry(job, t));
+    if (lane == 0 && fetches_likely_entry(job, t)) device::copy_async(&temp_.entry, likely_entry(job, t));
+  }
+  __device__ bool fetches_likely_entry(const item_job& job, const task& t) const {
+    return share(t) * uint64_t{max_device_chunk_values<C>} < job.out_values &&
+           job.frame_capacity >= sizeof(frame_header) + 8 * (uint64_t{share(t)} + 1);
   }
   __device__ const uint64_t* likely_entry(const item_job& job, const task& t) const {
     return reinterpret_cast<const uint64_t*>(job.frame + sizeof(frame_header)) + share(t);
@@ -323,7 +326,8 @@ template <class Job, int Threads> class frame_decoder {
   __device__ located_chunk find(const item_state& item, const task& t) const {
     const frame_view& view = item.view.get();
     const uint64_t* const at = decoder::entry_of(view, t.chunk);
-    const bool fetched = !t.opens || at == likely_entry(job_of(item), t);
+    const item_job& job = job_of(item);
+    const bool fetched = !t.opens || (at == likely_entry(job, t) && fetches_likely_entry(job, t));
     return decoder::find(view, t.chunk, {fetched ? temp_.entry : device::load(at)});
   }
   // Locates the task after `next`.
@@ -349,7 +353,8 @@ template <class Job, int Threads> class frame_decoder {
     }
     device::sync_warp();
   }
-  __device__ status check(item_state& item, const item_job& job, uint64_t header_digest) const {
+  // Inlined also without optimization: nvlink wants no function with more registers than a kernel may have.
+  __device__ __forceinline__ status check(item_state& item, const item_job& job, uint64_t header_digest) const {
     const frame_header header = item.view.get().header();  // in registers: all loads at once
     if (const status s = tuck::check_header(header, header_digest); s != status::ok) return s;
     C codec(job.codec);
