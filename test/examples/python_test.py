@@ -126,6 +126,16 @@ class Deltas(unittest.TestCase):
         self.assertIs(tuck.apply_delta(self.delta, in_place, out=in_place), in_place)
         self.assertTrue((in_place == self.x).all())
 
+    def test_out(self):
+        for view, how in ((np.float32, {}), (np.uint16, {"dtype": "bf16"})):
+            x, base = self.x.view(view), self.base.view(view)
+            room = np.empty(tuck.max_frame_bytes(x, None, is_delta=True, **how), np.uint8)
+            frame = tuck.encode_delta(x, base, out=room, **how)
+            self.assertIs(frame.base, room)
+            self.assertEqual(frame.tobytes(), tuck.encode_delta(x, base, **how).tobytes())
+        with self.assertRaises(tuck.OutputTooSmallError):
+            tuck.encode_delta(self.x, self.base, out=room[:100])
+
     def test_batches(self):
         bases = {"w": self.base.copy(), "i": np.arange(9), "unused": self.x}
         deltas = tuck.encode_delta_batch({"w": self.x, "i": bases["i"]}, bases)
@@ -200,8 +210,9 @@ class Deltas(unittest.TestCase):
             tuck.apply_delta(self.delta, self.base[:3], out=np.empty_like(self.base))
         with self.assertRaises(tuck.NeedsBaseError):
             tuck.decode(self.delta)
-        with self.assertRaises(tuck.NotADeltaError):
-            tuck.apply_delta(tuck.encode(self.x), self.base)
+        for base in (self.base, self.base[:3]):
+            with self.assertRaises(tuck.NotADeltaError):
+                tuck.apply_delta(tuck.encode(self.x), base)
         for text, base in [(r"^the base has shape \(29, 500\), the tensor \(30, 500\)$", self.base[1:]),
                            ("^the base has dtype i32, the tensor f32$", self.base.view(np.int32))]:
             with self.assertRaisesRegex(tuck.SizeError, text):

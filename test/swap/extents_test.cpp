@@ -69,6 +69,26 @@ TEST(free_extents, expecting_many_pieces_takes_few_allocations) {
   allocations_left = -1;
 }
 
+// A call of deallocate that has been made, or cancelled, is expected no longer.
+TEST(free_extents, what_has_been_freed_takes_no_memory) {
+  free_extents free(100);
+  extent e;
+  ASSERT_TRUE(free.allocate(10, e));
+  free.deallocate(e);
+  allocations_left = 0;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(free.allocate(10, e));
+    free.deallocate(e);
+  }
+  EXPECT_EQ(allocations_left, 0);
+  for (int i = 0; i < 100; ++i) {
+    free.expect();
+    free.forget();
+  }
+  EXPECT_EQ(allocations_left, 0);
+  allocations_left = -1;
+}
+
 // Against a map of bytes: no byte is handed out twice, and whatever is free is found.
 TEST(free_extents, agree_with_a_map_of_bytes) {
   for (unsigned seed = 0; seed < 50; ++seed) {
