@@ -308,7 +308,7 @@ template <class Job, int Threads> class frame_decoder {
     if constexpr (!is_delta) find_part(temp_.now);
   }
   // `after` becomes `next`. Waits for what `locate` has requested, and finds the chunk.
-  __device__ void find_next(decoder& block) {
+  __device__ __forceinline__ void find_next(decoder& block) {
     task& t = temp_.after;
     device::wait_copies();
     device::sync_warp();
@@ -335,8 +335,9 @@ template <class Job, int Threads> class frame_decoder {
     locate(temp_.next, temp_.after, ticket);
     if (threadIdx.x == 0) temp_.ends = !temp_.next.any && !(is_batch && temp_.after.any);
   }
-  // Checks the header. The checks are those of host::decode, in the same order.
-  __device__ void check_header(item_state& item) {
+  // Checks the header. The checks are those of host::decode, in the same order. Inlined also without optimization:
+  // nvlink refuses a function that needs more registers than a kernel that calls it may have.
+  __device__ __forceinline__ void check_header(item_state& item) {
     const item_job& job = job_of(item);
     constexpr unsigned digest_at = offsetof(frame_header, header_digest) / 4;
     if (job.frame_capacity >= sizeof(frame_header)) {
@@ -353,7 +354,6 @@ template <class Job, int Threads> class frame_decoder {
     }
     device::sync_warp();
   }
-  // Inlined also without optimization: nvlink wants no function with more registers than a kernel may have.
   __device__ __forceinline__ status check(item_state& item, const item_job& job, uint64_t header_digest) const {
     const frame_header header = item.view.get().header();  // in registers: all loads at once
     if (const status s = tuck::check_header(header, header_digest); s != status::ok) return s;
