@@ -807,6 +807,7 @@ class Torch(unittest.TestCase):
             frame = torch.empty(size, dtype=torch.uint8)
             job.copy_frame(frame)
             self.assertTrue(job.is_done and seconds > 0)
+            self.assertFalse(tuck.info(frame).has_checksums)  # as encode makes it
             self.assertRaises(tuck.SizeError, job.copy_frame, frame[1:])
             out = torch.empty(x.numel())
             job = decode_job(frame, out)

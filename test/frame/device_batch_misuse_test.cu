@@ -249,6 +249,18 @@ TEST(device_batch, bounds_relative_to_the_range_are_each_item_s_own) {
   });
 }
 
+// Earlier calls may have left anything in the states of items, such as the ranges of other tensors.
+TEST(device_batch, ranges_are_not_those_of_earlier_calls) {
+  using codec = quantize<float>;
+  for_schedules(4, [] {
+    device_batch<codec> batch(tensors_of<codec>({5000, 0, 100}), codec(error_bound::range_relative(1e-3)),
+                              {.chunk_values = 1024});
+    const bytes states = batch.scratch().memory().subspan(sizeof(scratch_head));
+    check(cudaMemsetAsync(states.data(), 0x7f, states.size(), batch.stream()));
+    ASSERT_NO_FATAL_FAILURE(expect_round_trip(batch));
+  });
+}
+
 TEST(device_batch, a_bound_in_device_memory_is_followed) {
   using codec = quantize<float>;
   device_stream stream;

@@ -29,6 +29,15 @@ TYPED_TEST(device_batch_suite, frames_are_those_of_the_host_under_every_schedule
   });
 }
 
+// Each draws several slots of it, in turns.
+TEST(device_batch, a_large_tensor_is_shared_by_few_blocks) {
+  for_schedules(4, [] {
+    device_batch<zvc<float>> batch(tensors_of<zvc<float>>({50'000}));
+    for (const unsigned max_blocks : {1u, 2u, 3u})
+      ASSERT_NO_FATAL_FAILURE(expect_round_trip(batch, {.max_blocks = max_blocks}));
+  });
+}
+
 TYPED_TEST(device_batch_suite, options_make_the_host_s_bytes_too) {
   const std::vector<std::byte> metadata(13, std::byte{0x5a});
   device_stream stream;

@@ -137,6 +137,9 @@ template <codec C> void expect_round_trip(device_batch<C>& batch, launch_options
     ASSERT_EQ(written[i].bytes, expected.size()) << "item " << i;
     ASSERT_EQ(batch.frame(i, expected.size()), expected) << "item " << i << ", " << batch.tensor(i).size() << " values";
   }
+  using T = value_t<C>;
+  batch.fill_restored(
+      __builtin_bit_cast(T, static_cast<bits_t<T>>(~bits_t<T>{0} / 3)));  // not what was restored before
   const auto restored = batch.decode(how);
   for (uint64_t i = 0; i < batch.size(); ++i) {
     ASSERT_EQ(restored[i].code, status::ok) << "item " << i;

@@ -143,6 +143,19 @@ TEST(signal_pool, many_handles_take_few_allocations) {
   allocations_left = -1;
 }
 
+// Handles are destroyed where nothing may throw.
+TEST(signal_pool, returning_handles_takes_no_allocations) {
+  for (const size_t count : {1u, 2u, 3u, 5u, 9u}) {
+    std::vector<detail::signal_pool::handle> handles(count);
+    detail::signal_pool pool;
+    for (auto& l : handles) l = pool.acquire();
+    allocations_left = 0;
+    for (auto& l : handles) l = nullptr;
+    EXPECT_EQ(allocations_left, 0);
+    allocations_left = -1;
+  }
+}
+
 TEST(pinned_pool, impossible_sizes_throw) { EXPECT_THROW(pinned_pool(uint64_t{1} << 60), error); }
 
 }  // namespace

@@ -966,6 +966,28 @@ TEST(swap_stream, chunks_that_kernels_do_not_take_are_refused_on_every_path_that
   }
 }
 
+TEST(copy_frame, what_does_not_fit_is_not_copied) {
+  const device_stream stream;
+  const device_array<std::byte> from(std::vector<std::byte>(512, std::byte{7}), stream);
+  const device_array<outcome> frame(std::vector<outcome>{{.bytes = 512, .code = status::ok}}, stream);
+  const device_array<std::byte> scratch(scratch_head_bytes);
+  ASSERT_TRUE(initialize(scratch.scratch(), stream));
+  for (const uint64_t before : {512u, 640u, 1152u}) {  // the first leaves just enough of 1024 bytes
+    const device_array<std::byte> to(std::vector<std::byte>(2048), stream);
+    const device_array<uint64_t> used({before}, stream);
+    const device_array<offload_report> report(std::vector<offload_report>(1), stream);
+    ASSERT_TRUE(copy_frame({from.data(), nullptr, frame.data(), to.data(), 1024, used.data(), report.data(),
+                            reinterpret_cast<scratch_head*>(scratch.data())},
+                           {}, stream));
+    const bool fits = before == 512;
+    EXPECT_EQ(report.download(stream)[0].frame.code, fits ? status::ok : status::output_too_small) << before;
+    EXPECT_EQ(used.download(stream)[0], fits ? 1024 : before);
+    std::vector<std::byte> expected(2048);
+    if (fits) std::fill_n(expected.begin() + 512, 512, std::byte{7});
+    EXPECT_EQ(to.download(stream), expected);
+  }
+}
+
 TEST(swap_stream, refuses_options_out_of_range) {
   bench b(4096);
   const auto expect_refused = [&](const swap_options& options) {
