@@ -64,8 +64,8 @@ TYPED_TEST(codebooks_block, decodes_with_the_scalar_codec_s_verdict) {
 
 // The other parts would begin where 8 bytes cannot be read at a time. Sanitizers and the engine notice that.
 TYPED_TEST(codebooks_block, a_part_with_an_odd_number_of_words_is_refused) {
-  using T = value_t<TypeParam>;
-  const uint32_t count = tile_bytes / sizeof(T);
+  using word = value_t<TypeParam>;
+  const uint32_t count = tile_bytes / sizeof(word);
   const std::vector<std::byte> whole = TestFixture::encode(sample<TypeParam>::tensor(count, 0));
   std::vector<std::vector<std::byte>> damaged;
   for (uint32_t part = 0; part < 3; ++part) {
