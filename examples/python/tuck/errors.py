@@ -10,7 +10,7 @@ __all__ = ["BoundError", "ByteOrderError", "ContiguityError", "DamagedFrameError
            "StreamError", "TuckError", "UnknownCodecError", "WrongBaseError"]
 
 
-# _codes: of tuck::status, with those that it may get; from 1000 on the numbers of array.hpp.
+# _codes: numbers of tuck::status, also those that are not in use yet; from 1000 on those of array.hpp.
 class TuckError(ValueError):
     """Any error of tuck."""
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The version of the library. CMake, Conan and the Python packages read it from this file;
-// the recipes of conda and vcpkg have it too.
+// The version of the library. CMake, Conan and the Python packages read it from this file. The recipes of conda and
+// vcpkg have it too.
 #pragma once
 
 #include <tuck/core/config.hpp>

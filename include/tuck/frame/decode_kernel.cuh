@@ -506,7 +506,7 @@ namespace detail {
 template <class Job, int Threads> TUCK_HD constexpr int decode_blocks() noexcept {
   using item_job = item_job_of<Job>;
   using decoder = block_decoder<decltype(item_job::codec), Threads>;
-  if (is_delta_job<item_job>)
+  if (is_delta_job<item_job>)  // more blocks than have memory would only take registers from each other
     return fewer_of(delta_blocks_of<decoder> - (item_job::writes && !item_job::verified ? 1 : 0),
                     blocks_with_memory(sizeof(decoder_storage<decoder>)));
   return is_batch_job<Job> ? batch_blocks_of<decoder> : decode_policy<decoder>::blocks;
