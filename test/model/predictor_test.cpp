@@ -55,6 +55,14 @@ TEST(relative_regression, forgets_what_was) {
   EXPECT_NEAR(model.at({1, 50}).value, 103, .5);
 }
 
+TEST(relative_regression, what_says_nothing_is_not_counted) {
+  relative_regression<2> model({1, 0});
+  EXPECT_FALSE(model.add({0, 1}, 1));
+  EXPECT_TRUE(model.add({1, 0}, 1));
+  EXPECT_TRUE(model.add({1, 0}, 1));
+  EXPECT_EQ(model.freedom(), 1);
+}
+
 TEST(relative_regression, what_is_no_time_is_no_measurement) {
   relative_regression<1> model({1});
   for (const double y : {0., -1., std::numeric_limits<double>::quiet_NaN()}) model.add({1}, y);

@@ -225,6 +225,22 @@ template <element T, int Threads> struct block_tile {
     return n < lane_values ? first_bytes(x, n * uint32_t{sizeof(T)}) : x;
   }
 
+  /// Packs 16 bytes of values, each in the low bits of a word, into a row.
+  template <class Word, uint32_t N> __device__ static device::vec128 row_of(const Word (&x)[N]) {
+    static_assert(N == lane_values);
+    device::vec128 row{};
+#pragma unroll
+    for (uint32_t i = 0; i < N; ++i) {
+      if constexpr (sizeof(T) == 8)
+        device::split_words(x[i], row.w[2 * i], row.w[2 * i + 1]);
+      else if constexpr (sizeof(T) == 4)
+        row.w[i] = x[i];
+      else
+        row.w[i * sizeof(T) / 4] |= static_cast<uint32_t>(static_cast<bits_t<T>>(x[i])) << (8 * sizeof(T) * i % 32);
+    }
+    return row;
+  }
+
   /// Returns a word of equal values.
   __device__ static word repeat(bits_t<T> value_bits) {
     if constexpr (per_word == 4) return value_bits * 0x01010101u;
@@ -320,14 +336,21 @@ template <class Tile> __device__ device::vec128 read_row(uint32_t first, uint32_
   return Tile::clip(x, first < count ? count - first : 0);
 }
 
-/// Passes `count` values of a row to a sink.
-template <class Tile, class Sink> __device__ void emit_row(uint32_t count, const std::byte* row, Sink& sink) {
+/// Passes `count` values of a row to a sink, 16 bytes at a time, as `map` changes these.
+template <class Tile, class Sink, class Map>
+__device__ void emit_row(uint32_t count, const std::byte* row, Sink& sink, const Map& map) {
   const auto* const vectors = reinterpret_cast<const device::vec128*>(row) + Tile::first_value() / Tile::lane_values;
   if (count == Tile::capacity)
-    detail::emit_rows<Tile, true>(count, sink, [&]<int R>() { return vectors[R * device::warp_size]; });
+    detail::emit_rows<Tile, true>(count, sink, [&]<int R>() { return map(vectors[R * device::warp_size]); });
   else
-    detail::emit_rows<Tile, false>(
-        count, sink, [&]<int R>() { return read_row<Tile>(Tile::first_value(R * Tile::row_words), count, row); });
+    detail::emit_rows<Tile, false>(count, sink, [&]<int R>() {
+      const uint32_t first = Tile::first_value(R * Tile::row_words);
+      return Tile::clip(map(read_row<Tile>(first, count, row)), first < count ? count - first : 0);
+    });
+}
+/// Passes `count` values of a row to a sink.
+template <class Tile, class Sink> __device__ void emit_row(uint32_t count, const std::byte* row, Sink& sink) {
+  emit_row<Tile>(count, row, sink, [](const device::vec128& x) { return x; });
 }
 /// Reads `count` values of a row.
 template <class Tile> __device__ void load_from_row(Tile& values, uint32_t count, const std::byte* row) {
@@ -340,8 +363,13 @@ template <class Tile> __device__ void load_from_row(Tile& values, uint32_t count
 /// overlap.
 template <int Threads>
 __device__ void copy_in_shared(std::byte* to, const std::byte* from, uint32_t begin, uint32_t size) {
-  uint32_t whole = 0;  // bytes that are copied as words
-  if (reinterpret_cast<uintptr_t>(to) % 4 == 0) {
+  uint32_t whole = 0;  // bytes that are copied 16 at a time, or as words
+  if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from + begin)) % sizeof(device::vec128) == 0) {
+    whole = size / 16 * 16;
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; 16 * i < whole; i += Threads)
+      reinterpret_cast<device::vec128*>(to)[i] = reinterpret_cast<const device::vec128*>(from + begin)[i];
+  } else if (reinterpret_cast<uintptr_t>(to) % 4 == 0) {
     whole = size / 4 * 4;
     const uint32_t skipped = begin % 4;
     const auto* const words = reinterpret_cast<const uint32_t*>(from) + begin / 4;

@@ -72,8 +72,8 @@ class delta_writers {
   status compare(range* first, range* last) noexcept {
     std::sort(first, last,
               [](const range& a, const range& b) { return a.begin != b.begin ? a.begin < b.begin : a.item < b.item; });
-    uintptr_t read_end = 0;
-    range written{};  // the one before
+    uintptr_t read_end = 0;  // of the frames and bases so far, which may overlap each other
+    range written{};         // the one before
     for (const range* r = first; r != last; ++r) {
       which = r->item;
       const bool is_same = r->is_written && r->begin == written.begin && r->end == written.end;

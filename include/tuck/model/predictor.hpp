@@ -61,7 +61,8 @@ template <size_t N> struct relative_regression {
     for (size_t i = 0; i < N; ++i) covariance[i][i] = sizes[i] * sizes[i];
   }
 
-  /// Adds a measurement. It is ignored if y is not positive, or if x or y is not finite. Complexity: O(N^2).
+  /// Adds a measurement. It is ignored if y is not positive, if x or y is not finite, or if x says nothing about
+  /// coefficients whose deviation is not 0. Complexity: O(N^2).
   /// Directional forgetting (Kulhavy, Automatica 1987) discards old information only in the direction of x: repeating
   /// the same measurement does not erase what other measurements have shown.
   /// @param forget factor for the weight of all earlier measurements; 0.99 remembers about a hundred
@@ -75,12 +76,12 @@ template <size_t N> struct relative_regression {
       if (!(v - v == 0)) return false;
     }
     for (size_t i = 0; i < N; ++i) {
-      used |= uint64_t{scaled[i] != 0} << i;
       for (size_t j = 0; j < N; ++j) gain[i] += covariance[i][j] * scaled[j];
       error -= c[i] * scaled[i];
       spread += gain[i] * scaled[i];
     }
     if (!(spread > 0)) return false;
+    for (size_t i = 0; i < N; ++i) used |= uint64_t{scaled[i] != 0} << i;
     const double less = (forget * spread - (1 - forget)) / (forget * spread * (1 + spread));
     for (size_t i = 0; i < N; ++i) {
       c[i] += gain[i] / (1 + spread) * error;

@@ -45,7 +45,7 @@ template <element T, int Threads> class block_decoder<bitpack<T>, Threads> {
     if (size > bitpack<T>::limit(count) || !groups_.open(from, size, count, bitpack<T>::max_width, 0) ||
         groups_.extra() != 0 || groups_.end() != size)
       return status::bad_payload;
-    groups_.decode(count, [](uint32_t, const auto& x) { return groups::as_row(x); }, sink);
+    groups_.decode(count, [](uint32_t, const auto& x) { return block_tile<T, Threads>::row_of(x); }, sink);
     return status::ok;
   }
 

@@ -99,22 +99,6 @@ template <uint32_t Bytes, int Threads> class block_group_reader {
     return true;
   }
 
-  // Packs integers into 16 bytes.
-  template <uint32_t N> __device__ static device::vec128 as_row(const word_array<N>& x) {
-    device::vec128 row{};
-#pragma unroll
-    for (uint32_t i = 0; i < N; ++i) {
-      if constexpr (Bytes == 8) {
-        device::split_words(x[i], row.w[2 * i], row.w[2 * i + 1]);
-      } else if constexpr (Bytes == 4) {
-        row.w[i] = x[i];
-      } else {
-        row.w[i * Bytes / 4] |= static_cast<uint32_t>(static_cast<typename layout::bits>(x[i])) << (8 * Bytes * i % 32);
-      }
-    }
-    return row;
-  }
-
   // The `extra` field, the bytes, and the end of the groups of an open chunk.
   __device__ uint32_t extra() const { return head() >> 16; }
   __device__ const std::byte* encoded() const { return reinterpret_cast<const std::byte*>(encoded_); }

@@ -17,6 +17,8 @@ template <floating_element T> struct fields {
   static constexpr uint32_t width = shape::width, quads = group::quads;
   static constexpr uint32_t whole = shape::rest / 8, partial = shape::rest % 8;  // bytes of a rest, and bits besides
   static constexpr uint32_t below = shape::mantissa % 8;  // bits of the mantissa in the byte of the exponent, or 7
+  // If a rest is whole bytes, the exponent has 8 bits: 7 in the highest byte, the lowest atop the byte before.
+  static_assert(partial != 0 || (width >= 2 && shape::exponent == 8));
 
   uint32_t exponent[quads];
   uint32_t rest[quads][whole + (partial != 0)];  // bytes of the rest, the lowest first
@@ -55,7 +57,7 @@ template <floating_element T> struct fields {
         most = device::most_unsigned_pair(device::most_unsigned_pair(most, exponent[q]), exponent[q] << 8);
     }
   }
-  // Return of a thread's `any` the bits of a value, and of its `most` what is to be compared with other threads'.
+  // Return of a thread's `any` the bits of a mantissa, and of its `most` what is to be compared with other threads'.
   __device__ static uint32_t any_of(uint32_t any) {
     if constexpr (width < 4) any |= any >> 16;
     if constexpr (width < 2) any |= any >> 8;

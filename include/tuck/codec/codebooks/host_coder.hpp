@@ -359,6 +359,8 @@ void host_coder<Width>::get_exponents(const uint16_t (&table)[1u << code_bits], 
   const auto read_cell = [&](uint32_t i, uint32_t l) {
     uint32_t bit = begin_[l];
     uint64_t w = 0;
+    // A window is enough for two quads without escapes. An escape makes `used` larger than 32, as it counts no_code.
+    static_assert(8 * code_bits <= 64 && no_code >= 32 && 4 * (no_code + code_bits) < 256);
     TUCK_UNROLL(4)
     for (uint32_t k = 0; k < lane_values; k += 4) {
       if (k % 8 == 0) w = window(bit);
@@ -415,7 +417,7 @@ bool host_coder<Width>::decode_part(part_head head, const_bytes part, uint32_t c
   uint32_t end = 0, ends[streams];
   for (uint32_t l = 0; l < streams; ++l) {
     const uint32_t bit = l * entry;
-    uint64_t two = 0;
+    uint64_t two = 0;  // two words of the directory, or its last one
     std::memcpy(&two, from + bit / 32 * 4, bit / 32 + 1 < entry ? 8 : entry != 0 ? 4 : 0);
     begin_[l] = end;
     end += head.least() + (static_cast<uint32_t>(two >> bit % 32) & low_mask(entry));

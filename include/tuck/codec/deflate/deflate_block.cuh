@@ -265,6 +265,7 @@ template <element T, int Threads> class deflate_encoder {
       visit(pair, f, device::warp_inclusive_sum(f.count));
     }
   }
+  // Returns the first bit of a pair of segments; of `pairs`, that behind the header. measure sets pair_bits.
   __device__ uint32_t pair_begin(uint32_t pair) const {
     uint32_t begin = prefix_bits;
     for (uint32_t i = 0; i < pair; ++i) begin += temp_.coded.pair_bits[i];

@@ -250,15 +250,21 @@ template <element T, int Threads> class huffman_decoder {
     for (uint32_t k = 0; k < 4; ++k) {
       word y = 0;
       if (k < count) {
-        const uint32_t e = code.of(in.from(at));
+        const uint32_t window = in.from(at), e = code.of(window);
         at += e & 31;
         y = e;
         if ((e & escape_mark) != 0) {
           const uint32_t bits = shape_.escape_bits();
-          y = 0;
-          if constexpr (width == 8)
-            if (bits > 32) y = static_cast<word>(read_bits(in, at, bits - 32)) << 32;
-          y |= read_bits(in, at, bits < 32 ? bits : 32);
+          if constexpr (width <= 2) {  // the window has all of them
+            static_assert(max_length + 8 * width <= 32);
+            y = window << (e & 31) >> 1 >> (31 - bits);
+            at += bits;
+          } else {
+            y = 0;
+            if constexpr (width == 8)
+              if (bits > 32) y = static_cast<word>(read_bits(in, at, bits - 32)) << 32;
+            y |= read_bits(in, at, bits < 32 ? bits : 32);
+          }
           if constexpr (Exponent != 0)
             y = upper_bits_of_value(static_cast<uint32_t>(y)) << 16;
           else if constexpr (width < 4)

@@ -236,17 +236,27 @@ template <element T, int Threads> class huffman_encoder {
     if (count == 4 && to.put_four(e[0], e[1], e[2], e[3])) return check();
 #pragma unroll 1
     for (uint32_t k = 0; k < count; ++k) {
-      const uint32_t entry = code.template of<0, 8>(s >> 8 * k);
-      to.put(entry & ~escape_mark, 0);
-      check();
-      if ((entry & escape_mark) == 0) continue;
+      const uint32_t entry = code.template of<0, 8>(s >> 8 * k), length = entry & 15;
+      const bool escapes = (entry & escape_mark) != 0;
       const word y = static_cast<word>(reinterpret_cast<const bits_t<T>*>(row_)[4 * q + k]) >> shift;
-      for (uint32_t left = 8 * width - shift; left != 0;) {  // up to 10 bits at a time
-        const uint32_t bits = left < max_length ? left : max_length;
-        left -= bits;
-        to.put(static_cast<uint32_t>(y >> left) << (32 - bits) | bits, 0);
+      const uint32_t more = 8 * width - shift;  // bits of y
+      if constexpr (width <= 2) {
+        static_assert(max_length + 8 * width <= 32);
+        to.put_bits(escapes ? (entry & ~escape_mark & ~15u) | y << (32 - length - more) : entry,
+                    escapes ? length + more : length);
+      } else {
+        to.put_bits(entry, length);
         check();
+        if (!escapes) continue;
+        if constexpr (width == 8)
+          if (more > 32) {
+            to.put_bits(static_cast<uint32_t>(y >> 32) << (64 - more), more - 32);
+            check();
+          }
+        const uint32_t low = more < 32 ? more : 32;
+        to.put_bits(static_cast<uint32_t>(y) << (32 - low), low);
       }
+      check();
     }
   }
   // Writes the symbols of stream t.

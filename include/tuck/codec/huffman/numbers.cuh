@@ -69,18 +69,13 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) number_quad
       return device::byte_perm<0x5410>(device::byte_perm<0x0040>(s[0], s[1]), device::byte_perm<0x0040>(s[2], s[3]));
     } else {
       const uint32_t large = shift + symbol_bits < 8 * Width ? ~lanes::low(shift + symbol_bits) : 0;
-      uint32_t s = w[0] >> shift, over = w[0];
-      if constexpr (Width == 2) {
-        s = device::byte_perm<0x6420>(s, w[1] >> shift);
-        over |= w[1];
-      }
-      s &= 0x3f3f3f3f;
-      if ((over & large) != 0) {
-#pragma unroll 1
-        for (uint32_t k = 0; k < 4; ++k) {
-          const uint32_t x = (Width == 2 && k > 1 ? w[Width - 1] : w[0]) >> (8 * Width * k % 32);
-          if ((x & large & low_mask(8 * Width)) != 0) s |= escape << 8 * k;
-        }
+      const auto joined = [](uint32_t a, uint32_t b) { return Width == 1 ? a : device::byte_perm<0x6420>(a, b); };
+      uint32_t s = joined(w[0] >> shift, w[Width - 1] >> shift) & 0x3f3f3f3fu;
+      if (const uint32_t a = w[0] & large, b = w[Width - 1] & large; (a | b) != 0) {
+        const uint32_t some = Width == 1 ? a : joined(a, b) | device::byte_perm<0x7531>(a, b);  // not 0: an escape
+        const uint32_t tops = (((some & 0x7f7f7f7fu) + 0x7f7f7f7fu) | some) & 0x80808080u;
+        static_assert(escape == 0x3f);
+        s |= (tops >> 1) - (tops >> 7);
       }
       return s;
     }

@@ -164,9 +164,9 @@ class block {
   code_table<10, fixed_literal_symbols> literals;
   code_table<8, fixed_distance_symbols> distances;
 
-  // Reads the header of a block on one thread. Then `fill` must complete the codes, unless the block is stored.
-  // `Input` derives from bit_buffer and has the other members of bit_reader. `fixed_codes`: the codes are those of
-  // fixed blocks.
+  // Reads the header of a block on one thread. Then `fill` must complete the codes, unless the block is stored, or
+  // fixed and `fixed_codes` is set: the codes are those of fixed blocks already. `Input` derives from bit_buffer and
+  // has the other members of bit_reader.
   template <class Input> TUCK_HD status read(Input& in, bool fixed_codes) noexcept {
     in.refill();
     is_final = in.read_bits(1) != 0;
@@ -196,6 +196,7 @@ class block {
 
  private:
   template <class Input> TUCK_HD status read_stored(Input& in) noexcept {
+    static_assert(Input::refilled_bits >= 32);  // the length and its complement
     in.align();
     in.refill();
     stored_bytes = in.read_bits(16);

@@ -66,7 +66,6 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
   using steps = step_quantizer<T>;
   using mantissas = mantissa_quantizer<T>;
   using word = typename steps::word;
-  template <uint32_t N> using word_array = word[N];
 
   static constexpr uint32_t words = block_tile<T, Threads>::capacity / 32;  // one bit per value
 
@@ -108,7 +107,7 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
       groups_.decode(
           count,
           [&](uint32_t first, const auto& codes) {
-            device::vec128 row = row_of(quantizer, codes);
+            device::vec128 row = quantizer_of_tile::values_of(quantizer, codes);
             if (exceptions != 0) patch(of_exceptions, first, row);
             return row;
           },
@@ -130,25 +129,6 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
     }
     device::sync_block();
     return true;
-  }
-  // Returns the values that 16 bytes of codes stand for.
-  template <class Quantizer, uint32_t N>
-  __device__ static device::vec128 row_of(const Quantizer& quantizer, const word_array<N>& codes) {
-    word x[N];
-#pragma unroll
-    for (uint32_t i = 0; i < N; ++i) {
-      if constexpr (!std::is_same_v<Quantizer, steps>)
-        x[i] = quantizer.value(codes[i]);
-      else if constexpr (sizeof(T) == 2)  // uses the low 16 bits of a code
-        x[i] = quantizer.wide_value(device::byte_perm(codes[i], steps::least, 0x7610));
-      else
-        x[i] = quantizer.wide_value(codes[i]);
-    }
-    if constexpr (std::is_same_v<Quantizer, steps> && sizeof(T) == 2)
-      return {{float_format<T>::narrow_two(x[0], x[1]), float_format<T>::narrow_two(x[2], x[3]),
-               float_format<T>::narrow_two(x[4], x[5]), float_format<T>::narrow_two(x[6], x[7])}};
-    else
-      return groups::as_row(x);
   }
   // Writes the exceptions among the 16 bytes of values that begin at value `first`.
   __device__ void patch(const std::byte* exceptions, uint32_t first, device::vec128& row) const {
@@ -215,9 +195,7 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
     quantizer_.with_quantizer(codec.rule(), exponent_, [&](const auto& quantizer) {
 #pragma unroll
       for (int r = 0; r < tile::rows; ++r) {
-        device::vec128 row = row_at(r);
-        quantizer_of_tile::restore(quantizer, row);
-        quantizer_.keep_exceptions(r, row, values);
+        quantizer_.keep_exceptions(r, quantizer_of_tile::restored(quantizer, row_at(r)), values);
       }
     });
   }
@@ -231,7 +209,8 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
   uint32_t exponent_ = 0, exceptions_ = 0, size_ = 0;
 };
 
-/// Block decoder of quantize_codes, for chains; block.cuh documents the members. Values replace the codes in place.
+/// Block decoder of quantize_codes, for chains; block.cuh documents the members. If there are exceptions, the values
+/// replace the codes in place, and the exceptions some of these.
 template <floating_element T, int Threads> class block_decoder<quantize_codes<T>, Threads> {
   using tile = block_tile<T, Threads>;
   using quantizer_of_tile = tile_quantizer<T, Threads>;
@@ -249,15 +228,20 @@ template <floating_element T, int Threads> class block_decoder<quantize_codes<T>
     const uint32_t exceptions = side.exceptions(side_bytes);
     const uint32_t exponent = quantizer_of_tile::exponent(side, of_side);
     if (!codec.rule().exponent_is_sound(exponent)) return status::bad_payload;
-    quantizer_.with_quantizer(codec.rule(), exponent, [&](const auto& quantizer) {
-#pragma unroll 1
-      for (int r = 0; r < tile::rows; ++r)
-        if (tile::first_value(r * tile::row_words) < count)
-          quantizer_of_tile::restore(quantizer, quantizer_of_tile::row_at(values, r));
-    });
-    device::sync_block();
     const auto* const position = reinterpret_cast<const uint16_t*>(of_side + side.positions);
     if (!quantizer_of_tile::are_sound(position, exceptions, count)) return status::bad_payload;
+    quantizer_.with_quantizer(codec.rule(), exponent, [&](const auto& quantizer) {
+      const auto restored = [&](const device::vec128& codes) { return quantizer_of_tile::restored(quantizer, codes); };
+      if (exceptions == 0) return emit_row<tile>(count, values, sink, restored);
+#pragma unroll 1
+      for (int r = 0; r < tile::rows; ++r)
+        if (tile::first_value(r * tile::row_words) < count) {
+          device::vec128& row = quantizer_of_tile::row_at(values, r);
+          row = restored(row);
+        }
+    });
+    if (exceptions == 0) return status::ok;
+    device::sync_block();
     for (uint32_t i = threadIdx.x; i < exceptions; i += Threads)
       quantizer_of_tile::put(values + position[i] * sizeof(T),
                              quantizer_of_tile::get(of_side + side.values(exceptions) + i * sizeof(T)));

@@ -185,14 +185,39 @@ template <floating_element T, int Threads> class tile_quantizer {
     values.set_row(r, row.row());
   }
 
-  /// Replaces the codes of a row by the values that they stand for.
-  template <class Quantizer> __device__ static void restore(const Quantizer& quantizer, device::vec128& row) {
-    long_row<T> codes(row), restored;
-#pragma unroll 1
-    for (uint32_t k = 0; k < tile::lane_values; ++k)
-      restored.push(
-          static_cast<bits_t<T>>(quantizer.value(quantizer.from_chain(typename Quantizer::word{codes.push(0)}))));
-    row = restored.row();
+  /// Returns the values that 16 bytes of codes stand for. Those of a step_quantizer are shifted: `zero` is added.
+  template <class Quantizer, uint32_t N>
+  __device__ static device::vec128 values_of(const Quantizer& quantizer, const word (&codes)[N]) {
+    word x[N];
+#pragma unroll
+    for (uint32_t i = 0; i < N; ++i) {
+      if constexpr (!std::is_same_v<Quantizer, steps>)
+        x[i] = quantizer.value(codes[i]);
+      else if constexpr (sizeof(T) == 2)  // uses the low 16 bits of a code
+        x[i] = quantizer.wide_value(device::byte_perm(codes[i], steps::least, 0x7610));
+      else
+        x[i] = quantizer.wide_value(codes[i]);
+    }
+    if constexpr (std::is_same_v<Quantizer, steps> && sizeof(T) == 2)
+      return {{format::narrow_two(x[0], x[1]), format::narrow_two(x[2], x[3]), format::narrow_two(x[4], x[5]),
+               format::narrow_two(x[6], x[7])}};
+    else
+      return tile::row_of(x);
+  }
+  /// Returns the values that 16 bytes of codes of a chain stand for. The codes may be any bit patterns.
+  template <class Quantizer>
+  __device__ static device::vec128 restored(const Quantizer& quantizer, const device::vec128& codes) {
+    word x[lane_values];
+#pragma unroll
+    for (uint32_t i = 0; i < lane_values; ++i) {
+      if constexpr (sizeof(T) == 8)
+        x[i] = device::join_words(codes.w[2 * i], codes.w[2 * i + 1]);
+      else
+        x[i] = codes.w[i * sizeof(T) / 4] >> 8 * sizeof(T) * i % 32;
+      if constexpr (std::is_same_v<Quantizer, steps>)
+        x[i] = sizeof(T) == 2 ? x[i] ^ (steps::zero & 0xffffu) : steps::from_chain(x[i]) + steps::zero;
+    }
+    return values_of(quantizer, x);
   }
   /// Returns the 16 bytes of this thread in row r of values or codes in shared memory, at a multiple of 16. Their order
   /// is that of the chunk, so a warp has consecutive rows, as in a block_tile.

@@ -54,7 +54,7 @@ template <element T, int Threads> struct block_steps {
   // In shared memory. Rows of `begin`: where the string of each class begins in the bitmap of the row, and the end of
   // the last one. Row 3: the extras.
   struct strings {
-    uint32_t threshold, order;
+    uint32_t threshold, order;  // of the header (layout.hpp); one thread sets them
     uint32_t begin[rows + 1][classes + 1];
     uint32_t entries[rows][classes], remainder[rows][classes], inverted[rows][classes];
     uint32_t bits[rows][words + 2];
@@ -88,7 +88,7 @@ template <element T, int Threads> struct block_steps {
     return static_cast<word>(x.w[K / per_word] >> (8 * sizeof(T) * (K % per_word)));
   }
 
-  // Finds the class of each value. Has no barrier.
+  // Finds the class of each value, after a barrier behind the write of s.threshold. Has no barrier.
   template <class Base> __device__ static void find_classes(strings& s, const Base& base, uint32_t count) {
     const uint32_t threshold = s.threshold;
 #pragma unroll 1

@@ -38,7 +38,8 @@ namespace detail {
 template <class Word> struct difference_estimate {
   static constexpr uint32_t classes = sizeof(Word) == 8 ? 64 : 32;  // the last one is of its width and of wider ones
 
-  // The samples of n values.
+  // The samples of n values: sample k < n >> spacing_log2 is one of the 2^spacing_log2 values from
+  // k << spacing_log2 on.
   TUCK_HD static constexpr uint32_t spacing_log2(uint32_t n) noexcept { return n < 1024 ? 0 : bit_width(n) - 10; }
   TUCK_HD static constexpr uint32_t sample(uint32_t k, uint32_t spacing_log2) noexcept {
     return (k << spacing_log2) + ((k + (k >> spacing_log2)) & ((1u << spacing_log2) - 1));
@@ -91,10 +92,10 @@ template <element T> struct differences {
     using estimate = detail::difference_estimate<bits_t<T>>;
     uint32_t of_differences[estimate::classes] = {}, of_values[estimate::classes] = {};
     const auto count = static_cast<uint32_t>(values.size());
-    const uint32_t spacing = estimate::spacing_log2(count);
+    const uint32_t log2 = estimate::spacing_log2(count);
     bool signs = false;
-    for (uint32_t k = 0; k < count >> spacing; ++k) {
-      const uint32_t i = estimate::sample(k, spacing);
+    for (uint32_t k = 0; k < count >> log2; ++k) {
+      const uint32_t i = estimate::sample(k, log2);
       const bits_t<T> v = bits_at(values.data(), i), before = i == 0 ? bits_t<T>{0} : bits_at(values.data(), i - 1);
       ++of_differences[estimate::class_of(zigzag(static_cast<bits_t<T>>(v - before)))];
       ++of_values[estimate::class_of(zigzag(v))];

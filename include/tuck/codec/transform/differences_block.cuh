@@ -52,11 +52,11 @@ template <element T, int Threads> class block_transform<differences<T>, Threads>
     if (threadIdx.x == 0) to.signs = 0;
     device::sync_block();
     const auto* const values = reinterpret_cast<const bits_t<T>*>(from);
-    const uint32_t spacing = estimate::spacing_log2(count);
+    const uint32_t log2 = estimate::spacing_log2(count);
     bool negative = false;
 #pragma unroll 1
-    for (uint32_t k = threadIdx.x; k < count >> spacing; k += Threads) {
-      const uint32_t i = estimate::sample(k, spacing);
+    for (uint32_t k = threadIdx.x; k < count >> log2; k += Threads) {
+      const uint32_t i = estimate::sample(k, log2);
       const bits_t<T> v = values[i], before = i == 0 ? bits_t<T>{0} : values[i - 1];
       device::atomic_add(&to.of_differences[estimate::class_of(zigzag(static_cast<bits_t<T>>(v - before)))], 1u);
       device::atomic_add(&to.of_values[estimate::class_of(zigzag(v))], 1u);
