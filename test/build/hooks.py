@@ -8,7 +8,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-CLOSED = {"stage_storage", "stage_row", "any_codec", "delta_encode_blocks_of", "codec_by_width", "chain_for", "passed_on"}  # specialised, but for no type
+CLOSED = {"stage_storage", "stage_tuple", "any_codec", "delta_encode_blocks_of", "codec_by_width", "chain_for", "passed_on"}  # specialised, but for no type
 CONTRACTS = ["block codec", "block codec of a splitter", "block transform"]  # in the order of block.cuh
 SPECIALISED = r"^(?:template <.*> )?(?:(?:class|struct) (\w+)<|inline constexpr \w+ (?!is_)(\w+)<(?![A-Z]))"
 NESTED = r"(?:[^<>()]|\((?:[^()]|\([^()]*\))*\)|<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>)*"  # in the brackets of a template
@@ -31,7 +31,7 @@ def contracts(text):
 
 def declarations(text):
     """(template parameters, first line, lines) of each template, generic lambdas too."""
-    for head in re.finditer(rf"(?:\btemplate|[\])]) ?<({NESTED})>", text):
+    for head in re.finditer(rf"(?:\btemplate |\])<({NESTED})>", text):
         parameters = head[1]
         while parameters != (parameters := re.sub(r"<[^<>]*>", "", parameters)):
             pass

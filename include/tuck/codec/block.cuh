@@ -3,7 +3,8 @@
 // codec, by one thread block.
 //
 // A block holds the chunk that it encodes in registers as a block_tile: the chunk is read from memory once, whether it
-// is then counted, packed, stored raw, or summed. A decoder passes all values to a sink, 16 bytes at a time, each once
+// is then counted, packed, stored raw, or summed. Between the stages of a chain its values are a strip: in their order,
+// in shared memory, from a multiple of 16 on. A decoder passes all values to a sink, 16 bytes at a time, each once
 // and in any order, in one of these forms:
 //
 //   sink(index of the first value, device::vec128)          16 bytes, at a multiple of 16 bytes in the chunk
@@ -46,12 +47,12 @@
 //   static constexpr bool fetches
 //       false, of a block_decoder: kernels do not fetch the next chunk while it decodes one, because it is faster by
 //       the blocks that then have memory
-//   class of_row
-//       encodes the first values of a row in shared memory, in place: for chains, of whose last stage no registers then
-//       hold the values. Has TempStorage, of_row(TempStorage&, std::byte* row), registers, chunk, and
+//   class of_strip
+//       encodes the first values of a strip, in place: for chains, of whose last stage no registers then
+//       hold the values. Has TempStorage, of_strip(TempStorage&, std::byte* strip), registers, chunk, and
 //         uint32_t measure(const C&, count)   like the other. What is not less than the size of the values is
-//                                             `incompressible`, and the row then has the values again
-//         void     write(const C&)            like the other, to chunk(). May change as many bytes of the row as
+//                                             `incompressible`, and the strip then has the values again
+//         void     write(const C&)            like the other, to chunk(). May change as many bytes of the strip as
 //                                             measure returned
 //   static constexpr int registers
 //       registers that a thread needs in kernels, if 64 are too few: 80, 96 or 128. The fewer, the more blocks a

@@ -312,10 +312,10 @@ template <int Threads> __device__ void zero_shared(std::byte* to) {
     reinterpret_cast<device::vec128*>(to)[i + threadIdx.x] = {};
 }
 
-/// Copies a tile to the beginning of a row in shared memory, which is a multiple of 16. Writes `size` bytes, rounded up
-/// to a multiple of 16.
-template <class Tile> __device__ void store_to_row(const Tile& values, uint32_t size, std::byte* row) {
-  auto* const to = reinterpret_cast<device::vec128*>(row) + Tile::first_value() / Tile::lane_values;
+/// Copies a tile to a strip, which is shared memory at a multiple of 16. Writes `size` bytes, rounded up to a multiple
+/// of 16.
+template <class Tile> __device__ void store_to_strip(const Tile& values, uint32_t size, std::byte* strip) {
+  auto* const to = reinterpret_cast<device::vec128*>(strip) + Tile::first_value() / Tile::lane_values;
   const auto store = [&](uint32_t end) {
 #pragma unroll
     for (int r = 0; r < Tile::rows; ++r) {
@@ -325,39 +325,39 @@ template <class Tile> __device__ void store_to_row(const Tile& values, uint32_t 
   };
   size == tile_bytes ? store(tile_bytes) : store(size);  // a whole tile without comparisons
 }
-/// Reads the 16 bytes of a row that begin at value `first`, with zeros past the last value.
-template <class Tile> __device__ device::vec128 read_row(uint32_t first, uint32_t count, const std::byte* row) {
+/// Reads the 16 bytes of a strip that begin at value `first`, with zeros past the last value.
+template <class Tile> __device__ device::vec128 read_strip(uint32_t first, uint32_t count, const std::byte* strip) {
   const uint32_t at = first / Tile::lane_values, words = (count * (16 / Tile::lane_values) + 3) / 4;
-  if (first + Tile::lane_values <= count) return reinterpret_cast<const device::vec128*>(row)[at];
+  if (first + Tile::lane_values <= count) return reinterpret_cast<const device::vec128*>(strip)[at];
   device::vec128 x{};
 #pragma unroll
   for (uint32_t k = 0; k < 4; ++k)
-    if (4 * at + k < words) x.w[k] = reinterpret_cast<const uint32_t*>(row)[4 * at + k];
+    if (4 * at + k < words) x.w[k] = reinterpret_cast<const uint32_t*>(strip)[4 * at + k];
   return Tile::clip(x, first < count ? count - first : 0);
 }
 
-/// Passes `count` values of a row to a sink, 16 bytes at a time, as `map` changes these.
+/// Passes `count` values of a strip to a sink, 16 bytes at a time, as `map` changes these.
 template <class Tile, class Sink, class Map>
-__device__ void emit_row(uint32_t count, const std::byte* row, Sink& sink, const Map& map) {
-  const auto* const vectors = reinterpret_cast<const device::vec128*>(row) + Tile::first_value() / Tile::lane_values;
+__device__ void emit_strip(uint32_t count, const std::byte* strip, Sink& sink, const Map& map) {
+  const auto* const vectors = reinterpret_cast<const device::vec128*>(strip) + Tile::first_value() / Tile::lane_values;
   if (count == Tile::capacity)
     detail::emit_rows<Tile, true>(count, sink, [&]<int R>() { return map(vectors[R * device::warp_size]); });
   else
     detail::emit_rows<Tile, false>(count, sink, [&]<int R>() {
       const uint32_t first = Tile::first_value(R * Tile::row_words);
-      return Tile::clip(map(read_row<Tile>(first, count, row)), first < count ? count - first : 0);
+      return Tile::clip(map(read_strip<Tile>(first, count, strip)), first < count ? count - first : 0);
     });
 }
-/// Passes `count` values of a row to a sink.
-template <class Tile, class Sink> __device__ void emit_row(uint32_t count, const std::byte* row, Sink& sink) {
-  emit_row<Tile>(count, row, sink, [](const device::vec128& x) { return x; });
+/// Passes `count` values of a strip to a sink.
+template <class Tile, class Sink> __device__ void emit_strip(uint32_t count, const std::byte* strip, Sink& sink) {
+  emit_strip<Tile>(count, strip, sink, [](const device::vec128& x) { return x; });
 }
-/// Reads `count` values of a row.
-template <class Tile> __device__ void load_from_row(Tile& values, uint32_t count, const std::byte* row) {
+/// Reads `count` values of a strip.
+template <class Tile> __device__ void load_from_strip(Tile& values, uint32_t count, const std::byte* strip) {
   values.count = count;
 #pragma unroll
   for (int r = 0; r < Tile::rows; ++r)
-    values.set_row(r, read_row<Tile>(Tile::first_value(r * Tile::row_words), count, row));
+    values.set_row(r, read_strip<Tile>(Tile::first_value(r * Tile::row_words), count, strip));
 }
 /// Copies `size` bytes from `from` + `begin` to `to` in shared memory. `from` is a multiple of 4. The ranges do not
 /// overlap.

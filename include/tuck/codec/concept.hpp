@@ -24,7 +24,7 @@
 //   transform (X, S, Stages, stage_type)     value_type, result_type, stages, from_stages, apply, invert
 //   transform with forms (X, S, stage_type)  forms, choose_form
 //   block codec (B, block_codec, block_decoder)              TempStorage, measure, write, read, approximate, chunk,
-//       use_base, keeps_tile, of_row, fetches, registers
+//       use_base, keeps_tile, of_strip, fetches, registers
 //   block codec of a splitter (block_codec, block_decoder)   side_bytes, read_parts
 //   block transform (block_transform, transform_of)          TempStorage, apply, invert,
 //       choose_and_apply
@@ -39,8 +39,8 @@
 //   codec of a packed mask (C)               floats, has_runs, kind_of_zeros, sign_bytes, takes_runs, values_begin
 //   mask format (Format)                     TempStorage, has_runs, has_signs, kind, measure, read, signs_begin,
 //       values_begin, write
-//   last stage (row_encoder)                 TempStorage, measure, chunk, write, registers
-//   quantizer (Quantizer)                    word, code, value, wide_value, from_chain
+//   last stage (strip_encoder)                 TempStorage, measure, chunk, write, registers
+//   quantizer (Quantizer)                    code, value, wide_value
 //   values of a chunk (Values)               value_of, visit
 //   instructions (Cpu)                       add_differences, find_range, gather_bits, mask_of, merge, pack, popcount,
 //       row, shift, spread, spread_bits, subtract, sum_words, unpack_fields

@@ -95,7 +95,7 @@ template <codec C, int Threads = block_threads> class block_encode {
     std::byte* const to = temp_.chunk(coder_);
     device::sync_block();
     if (size == raw_bytes(raw.count))
-      store_to_row(raw, size, to);
+      store_to_strip(raw, size, to);
     else
       coder_.write(codec, values, to);
     device::sync_block();

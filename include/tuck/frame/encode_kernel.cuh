@@ -335,9 +335,9 @@ template <class Job, int Threads> class frame_encoder {
             chunk_source().load(original, temp_.current.values);
             device::sync_block();  // before thread 0 sets the next chunk
             if (is_lossy<C> && sums_values(job)) sum(original);
-            store_to_row(original, tile_bytes, encoded());
+            store_to_strip(original, tile_bytes, encoded());
           } else {
-            store_to_row(values, tile_bytes, encoded());
+            store_to_strip(values, tile_bytes, encoded());
           }
           break;
         case chunk_kind::uniform:

@@ -21,7 +21,7 @@
 // header has the id, version and parameters of each stage, so decoding needs only the type.
 // Host and device write the same bytes if all stages do.
 //
-// On the CPU the rows of a chunk are in the workspace of the thread that encodes or decodes it.
+// On the CPU the strips of a chunk are in the workspace of the thread that encodes or decodes it.
 #pragma once
 
 #include <tuck/codec/chain/stages.hpp>
@@ -43,7 +43,7 @@ template <class S> inline constexpr bool is_chain = false;
 template <class... Stages> inline constexpr bool is_chain<chain<Stages...>> = true;
 
 #if defined(TUCK_HOST)
-// Encodes and decodes a chunk of up to 64 KiB of values on one thread. A row has the side streams, that of the first
+// Encodes and decodes a chunk of up to 64 KiB of values on one thread. A strip has the side streams, that of the first
 // splitter first, and directly after them the values that reach a stage, at a multiple of 16 bytes. So each side stream
 // is followed by its residual values.
 template <class Chain> class host_chain {
@@ -70,14 +70,14 @@ template <class Chain> class host_chain {
 
   static constexpr uint32_t max_bytes(const Chain& codec, uint32_t count) noexcept {
     // The last stage may use the bytes of the side streams, which are written after it.
-    const uint32_t row = count * Chain::width + growth + Chain::record_bytes + 4 * max_stages;
+    const uint32_t strip = count * Chain::width + growth + Chain::record_bytes + 4 * max_stages;
     const uint32_t wanted = codec.template stage<last>().max_chunk_bytes(count);
-    return wanted > row ? wanted : row;
+    return wanted > strip ? wanted : strip;
   }
 
   uint32_t encode(span<const value<0>> values, bytes out) noexcept {
     if (values.empty() || values.size_bytes() > max_raw) return incompressible;
-    std::memcpy(row_, values.data(), values.size_bytes());
+    std::memcpy(strip_, values.data(), values.size_bytes());
     flow_.values[0] = static_cast<uint32_t>(values.size());
     prepare<0>();
     const uint32_t used = finish(out.data());
@@ -95,8 +95,8 @@ template <class Chain> class host_chain {
     const const_bytes body = encoded.subspan(0, encoded.size() - Chain::record_bytes);
     flow_.values[0] = static_cast<uint32_t>(restored.size());
     if (!flow_.read(body.data() + body.size())) return status::bad_payload;
-    const status s = restore_row(body);
-    return s == status::ok ? undo<last - 1>(row_, other_, restored) : s;
+    const status s = restore_strip(body);
+    return s == status::ok ? undo<last - 1>(strip_, other_, restored) : s;
   }
 
  private:
@@ -111,11 +111,11 @@ template <class Chain> class host_chain {
     return most;
   }
 
-  // Returns the values of a row, after `sides` bytes of side streams.
-  static std::byte* values_in(std::byte* row, uint32_t sides) noexcept { return row + round_up_pow2(sides, 4); }
+  // Returns the values of a strip, after `sides` bytes of side streams.
+  static std::byte* values_in(std::byte* strip, uint32_t sides) noexcept { return strip + round_up_pow2(sides, 4); }
   // Returns the values that reach stage I.
   template <int Index> span<value<Index>> values() noexcept {
-    return {reinterpret_cast<value<Index>*>(values_in(row_, flow_.sides_before(Index))), flow_.values[Index]};
+    return {reinterpret_cast<value<Index>*>(values_in(strip_, flow_.sides_before(Index))), flow_.values[Index]};
   }
   template <int Index> const stage<Index>& at() const noexcept { return codec_.template stage<Index>(); }
 
@@ -155,8 +155,8 @@ template <class Chain> class host_chain {
     if (!split_record::allows(raw, stage<Index>::max_growth, residual_bytes, side, Chain::width))
       return split_record::none();
     const uint32_t before = flow_.sides_before(Index);
-    std::byte* const to = values_in(row_, before + side) - side;
-    std::memmove(to - before, values_in(row_, before) - before, before);
+    std::byte* const to = values_in(strip_, before + side) - side;
+    std::memmove(to - before, values_in(strip_, before) - before, before);
     std::memcpy(to, encoded, used);
     return split_record::make(residual_bytes / Chain::width, side);
   }
@@ -183,7 +183,7 @@ template <class Chain> class host_chain {
     return of_last - flow_.sides_before(last) + flow_.sides_before(i);
   }
 
-  status restore_row(const const_bytes body) noexcept {
+  status restore_strip(const const_bytes body) noexcept {
     std::byte* const to = as_writable_bytes(values<last>()).data();
     const uint32_t raw = flow_.bytes(last), sides = flow_.padded_sides();
     if (body.size() < sides || body.size() - sides > raw) return status::bad_payload;
@@ -204,10 +204,10 @@ template <class Chain> class host_chain {
                      : decode_chunk_in(memory_, at<last>(), body.subspan(0, used), values<last>());
   }
 
-  // Restores the values of the chunk from a row of those that reach stage I + 1.
-  template <int Index> status undo(std::byte* row, std::byte* other, span<value<0>> restored) noexcept {
+  // Restores the values of the chunk from a strip of those that reach stage I + 1.
+  template <int Index> status undo(std::byte* strip, std::byte* other, span<value<0>> restored) noexcept {
     const uint32_t before = flow_.sides_before(Index), side = flow_.side(Index);
-    const std::byte* const from = values_in(row, before + side);
+    const std::byte* const from = values_in(strip, before + side);
     std::byte* const to = Index == 0 ? as_writable_bytes(restored).data() : values_in(other, before);
     const span<value<Index>> target(reinterpret_cast<value<Index>*>(to), flow_.values[Index]);
     if constexpr (!splitter<stage<Index>>) {
@@ -217,7 +217,7 @@ template <class Chain> class host_chain {
       else
         at<Index>().invert(stored, target);
     } else if (flow_.records[Index].skipped()) {
-      if constexpr (Index > 0) return undo<Index - 1>(row, other, restored);
+      if constexpr (Index > 0) return undo<Index - 1>(strip, other, restored);
       std::memcpy(to, from, target.size_bytes());
     } else {
       const const_bytes encoded(from - side, side + flow_.bytes(Index + 1));
@@ -226,7 +226,7 @@ template <class Chain> class host_chain {
     }
     if constexpr (Index > 0) {
       std::memcpy(to - before, from - side - before, before);
-      return undo<Index - 1>(other, row, restored);
+      return undo<Index - 1>(other, strip, restored);
     }
     return status::ok;
   }
@@ -234,7 +234,7 @@ template <class Chain> class host_chain {
   const Chain& codec_;
   workspace memory_;
   chain_flow<Chain> flow_;
-  alignas(16) std::byte row_[max_raw + growth + 16];
+  alignas(16) std::byte strip_[max_raw + growth + 16];
   alignas(16) std::byte other_[max_raw + max_raw / 4];
 };
 #endif
@@ -259,11 +259,11 @@ template <class... Stages> struct chain {
   static constexpr int size = sizeof...(Stages);  ///< number of stages
  private:
   using indices = std::make_integer_sequence<int, size>;
-  using stage_row = detail::stage_row<indices, Stages...>;
+  using stage_tuple = detail::stage_tuple<indices, Stages...>;
 
  public:
   /// Type of stage I.
-  template <int Index> using stage_type = decltype(detail::stage_in<Index>(std::declval<const stage_row&>()));
+  template <int Index> using stage_type = decltype(detail::stage_in<Index>(std::declval<const stage_tuple&>()));
   /// Type of the first stage.
   using first_stage = stage_type<0>;
   /// Type of the last stage.
@@ -295,16 +295,16 @@ template <class... Stages> struct chain {
   /// Constructs a chain of default-constructed stages, for decoding.
   constexpr chain() = default;
   /// Constructs a chain of these stages.
-  TUCK_HD constexpr explicit chain(const Stages&... stages) : row_{{stages}...} {}
+  TUCK_HD constexpr explicit chain(const Stages&... stages) : stages_{{stages}...} {}
   /// Constructs a chain from the parameter of its first stage, which is often the only parameter.
   template <class Parameter>
     requires(std::is_constructible_v<first_stage, const Parameter&>)
   TUCK_HD constexpr explicit chain(const Parameter& of_first) {
-    at<0>(row_) = first_stage(of_first);
+    at<0>(stages_) = first_stage(of_first);
   }
 
   /// Returns stage I.
-  template <int Index> TUCK_HD constexpr const stage_type<Index>& stage() const noexcept { return at<Index>(row_); }
+  template <int Index> TUCK_HD constexpr const stage_type<Index>& stage() const noexcept { return at<Index>(stages_); }
 
   TUCK_HD constexpr stage_list stages() const noexcept { return list(indices{}); }
   TUCK_HD static constexpr status from_stages(const stage_list& stored, chain& parsed) noexcept {
@@ -363,7 +363,7 @@ template <class... Stages> struct chain {
     requires adaptive_codec<first_stage>
   {
     prepared = *this;
-    return stage<0>().prepare(seen, at<0>(prepared.row_));
+    return stage<0>().prepare(seen, at<0>(prepared.stages_));
   }
 
  private:
@@ -374,7 +374,7 @@ template <class... Stages> struct chain {
     return x.stage;
   }
   template <int... Index> TUCK_HD constexpr void set_type(dtype t, std::integer_sequence<int, Index...>) noexcept {
-    (set_type_of(t, at<Index>(row_)), ...);
+    (set_type_of(t, at<Index>(stages_)), ...);
   }
   template <class S>
   TUCK_HD static constexpr void set_type_of([[maybe_unused]] dtype t, [[maybe_unused]] S& x) noexcept {
@@ -397,11 +397,12 @@ template <class... Stages> struct chain {
     if (((stored.at[Index].id != parsed.template stage<Index>().stages().at[0].id) || ...))
       return status::codec_mismatch;
     status s = status::ok;
-    static_cast<void>((((s = Stages::from_stages({{stored.at[Index]}}, at<Index>(parsed.row_))) == status::ok) && ...));
+    static_cast<void>(
+        (((s = Stages::from_stages({{stored.at[Index]}}, at<Index>(parsed.stages_))) == status::ok) && ...));
     return s;
   }
 
-  stage_row row_;
+  stage_tuple stages_;
 };
 
 namespace detail {

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // A chain by one thread block. It writes the bytes of chain.hpp.
 //
-// Between two stages the values are at the beginning of a row in shared memory, and the side streams of splitters are
-// stacked at its end. The block applies one stage after the other. Then the last stage encodes the row.
+// Between two stages the values are at the beginning of a strip in shared memory, and the side streams of splitters are
+// stacked at its end. The block applies one stage after the other. Then the last stage encodes the strip.
 #pragma once
 
 #include <tuck/codec/block.cuh>
 #include <tuck/codec/chain/chain.hpp>
-#include <tuck/codec/chain/row_block.cuh>
+#include <tuck/codec/chain/last_stage.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
 namespace detail {
 
-// Stores decoded words, or 16 bytes at a time, to a row in shared memory.
-template <element T> struct row_sink {
-  std::byte* row;
+// Stores decoded words, or 16 bytes at a time, to a strip in shared memory.
+template <element T> struct strip_sink {
+  std::byte* strip;
 
   template <class Word> __device__ void operator()(uint32_t first, const Word& x) {
-    reinterpret_cast<Word*>(row)[first / (sizeof x / sizeof(T))] = x;
+    reinterpret_cast<Word*>(strip)[first / (sizeof x / sizeof(T))] = x;
   }
   template <size_t Rows> __device__ void operator()(uint32_t first, const device::vec128 (&x)[Rows]) {
 #pragma unroll
@@ -38,8 +38,8 @@ template <splitter S, int Threads> struct stage_storage<S, Threads, true> {
   typename block_decoder<S, Threads>::TempStorage of_stage;
 };
 
-// The layout of the row of a chain.
-template <class Chain> struct row_plan {
+// The layout of the strip of a chain.
+template <class Chain> struct strip_plan {
   // Each side stream is padded to a multiple of 4. The bytes before them may be overwritten up to a multiple of 128,
   // and the bytes after them read up to a multiple of 16.
   static constexpr uint32_t bytes = tile_bytes + (Chain::growth + 15) / 16 * 16 + 4 * max_stages + 16 + 128;
@@ -62,7 +62,7 @@ TUCK_HD constexpr size_t largest_of(std::integer_sequence<int, Index...>) {
 
 // Applies all stages except the last, or undoes them, by one thread block.
 template <class Chain, int Threads, bool Decodes> class chain_preparer {
-  using plan = row_plan<Chain>;
+  using plan = strip_plan<Chain>;
   static constexpr int last = Chain::size - 1;
   template <int Index> using stage = typename Chain::template stage_type<Index>;
   template <int Index> using tile = block_tile<typename stage<Index>::value_type, Threads>;
@@ -77,8 +77,8 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   // Whether a stage after the first one is a splitter.
   static constexpr bool needs_buffer = Chain::splitter_bits > 1;
 
-  __device__ chain_preparer(chain_flow<Chain>& flow, std::byte* row, StageStorage& stages)
-      : flow_(flow), row_(row), stages_(stages) {}
+  __device__ chain_preparer(chain_flow<Chain>& flow, std::byte* strip, StageStorage& stages)
+      : flow_(flow), strip_(strip), stages_(stages) {}
 
   // Applies the first stage; the tile is not read afterwards. A lossy stage leaves the restored values in it.
   __device__ void apply_first(const Chain& codec, tile<0>& values) {
@@ -86,15 +86,15 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
     if constexpr (splitter<stage<0>>) {
       split<0>(codec, values);
     } else {
-      store_to_row(values, values.count * Chain::width, row_);
+      store_to_strip(values, values.count * Chain::width, strip_);
       device::sync_block();
-      transform_row<0>(codec);
+      transform_strip<0>(codec);
     }
   }
   __device__ void apply_others(const Chain& codec) { apply_from<1>(codec); }
 
-  // Undoes the stages. The row has the values that reach the last stage and all side streams. `buffer`: tile_bytes + 32
-  // bytes of shared memory, if a stage after the first one is a splitter.
+  // Undoes the stages. The strip has the values that reach the last stage and all side streams. `buffer`: tile_bytes +
+  // 32 bytes of shared memory, if a stage after the first one is a splitter.
   template <class Sink> __device__ __forceinline__ status undo(const Chain& codec, std::byte* buffer, Sink& sink) {
     return undo_from<last - 1>(codec, buffer, sink);
   }
@@ -109,26 +109,26 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
     if constexpr (Index < last) {
       if constexpr (splitter<stage<Index>>) {
         tile<Index> values;
-        load_from_row(values, flow_.values[Index], row_);
+        load_from_strip(values, flow_.values[Index], strip_);
         split<Index>(codec, values);
       } else {
-        transform_row<Index>(codec);
+        transform_strip<Index>(codec);
       }
       apply_from<Index + 1>(codec);
     }
   }
 
-  template <int Index> __device__ void transform_row(const Chain& codec) {
+  template <int Index> __device__ void transform_strip(const Chain& codec) {
     uint32_t form = 0;
     if constexpr (multiform_transform<stage<Index>>)
-      form = transform_of<Index>().choose_and_apply(codec.template stage<Index>(), row_, flow_.values[Index]);
+      form = transform_of<Index>().choose_and_apply(codec.template stage<Index>(), strip_, flow_.values[Index]);
     else
-      transform_of<Index>().apply(codec.template stage<Index>(), row_, flow_.values[Index]);
+      transform_of<Index>().apply(codec.template stage<Index>(), strip_, flow_.values[Index]);
     if (threadIdx.x == 0) flow_.step(Index, split_record::none(form));
     device::sync_block();
   }
 
-  // Leaves the residual values in the row and the side stream at its end. If the stage is skipped, leaves the values.
+  // Leaves the residual values in the strip and the side stream at its end. If the stage is skipped, leaves the values.
   template <int Index> __device__ void split(const Chain& codec, tile<Index>& values) {
     using splitter_block = block_codec<stage<Index>, Threads>;
     static_assert(
@@ -148,14 +148,15 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
       flow_.step(Index, splits ? split_record::make((used - side) / Chain::width, side) : split_record::none());
     device::sync_block();
     if (splits) {
-      copy_in_shared<Threads>(row_, encoded, side, used - side);
-      copy_in_shared<Threads>(row_ + plan::side_begin(flow_, Index), encoded, 0, side);
+      copy_in_shared<Threads>(strip_, encoded, side, used - side);
+      copy_in_shared<Threads>(strip_ + plan::side_begin(flow_, Index), encoded, 0, side);
     } else {
-      store_to_row(values, raw, row_);
+      store_to_strip(values, raw, strip_);
     }
     device::sync_block();
     // Padding, which nobody reads before the next barrier.
-    if (splits && threadIdx.x < (0 - side) % 4) row_[plan::side_begin(flow_, Index) + side + threadIdx.x] = std::byte{};
+    if (splits && threadIdx.x < (0 - side) % 4)
+      strip_[plan::side_begin(flow_, Index) + side + threadIdx.x] = std::byte{};
   }
 
   template <int Index, class Sink>
@@ -163,26 +164,26 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
     if constexpr (splitter<stage<Index>>) {
       if (!flow_.records[Index].skipped()) {
         if constexpr (Index == 0) {
-          return join<0>(codec, row_, sink);
+          return join<0>(codec, strip_, sink);
         } else {
-          row_sink<typename stage<Index>::value_type> to_row{row_};
-          copy_in_shared<Threads>(buffer + 16, row_, 0, flow_.bytes(Index + 1));
+          strip_sink<typename stage<Index>::value_type> to_strip{strip_};
+          copy_in_shared<Threads>(buffer + 16, strip_, 0, flow_.bytes(Index + 1));
           device::sync_block();
-          const status s = join<Index>(codec, buffer + 16, to_row);
+          const status s = join<Index>(codec, buffer + 16, to_strip);
           device::sync_block();
           if (s != status::ok) return s;
         }
       }
     } else {
       if constexpr (multiform_transform<stage<Index>>)
-        transform_of<Index>().invert(codec.template stage<Index>(), row_, flow_.values[Index],
+        transform_of<Index>().invert(codec.template stage<Index>(), strip_, flow_.values[Index],
                                      flow_.records[Index].form());
       else
-        transform_of<Index>().invert(codec.template stage<Index>(), row_, flow_.values[Index]);
+        transform_of<Index>().invert(codec.template stage<Index>(), strip_, flow_.values[Index]);
       device::sync_block();
     }
     if constexpr (Index > 0) return undo_from<Index - 1>(codec, buffer, sink);
-    emit_row<tile<0>>(flow_.values[0], row_, sink);
+    emit_strip<tile<0>>(flow_.values[0], strip_, sink);
     return status::ok;
   }
 
@@ -190,12 +191,12 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   template <int Index, class Sink>
   __device__ __forceinline__ status join(const Chain& codec, std::byte* values, Sink& sink) {
     block_decoder<stage<Index>, Threads> decoder(storage_of<Index>());
-    return decoder.read_parts(codec.template stage<Index>(), row_ + plan::side_begin(flow_, Index), flow_.side(Index),
+    return decoder.read_parts(codec.template stage<Index>(), strip_ + plan::side_begin(flow_, Index), flow_.side(Index),
                               values, flow_.bytes(Index + 1), flow_.values[Index], sink);
   }
 
   chain_flow<Chain>& flow_;
-  std::byte* row_;
+  std::byte* strip_;
   StageStorage& stages_;
 };
 
@@ -208,9 +209,9 @@ inline constexpr int delta_encode_blocks_of<block_codec<chain<Stages...>, Thread
 /// Block codec of a chain; block.cuh documents the members.
 template <class... Stages, int Threads> class block_codec<chain<Stages...>, Threads> {
   using chain_type = chain<Stages...>;
-  using plan = detail::row_plan<chain_type>;
+  using plan = detail::strip_plan<chain_type>;
   using preparer = detail::chain_preparer<chain_type, Threads, false>;
-  using encoder = detail::row_encoder<typename chain_type::last_stage, Threads>;
+  using encoder = detail::strip_encoder<typename chain_type::last_stage, Threads>;
   static constexpr int last = chain_type::size - 1;
 
  public:
@@ -222,7 +223,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
   struct TempStorage {
     detail::chain_flow<chain_type> flow;
     uint32_t records[max_stages];
-    alignas(16) std::byte row[plan::bytes];
+    alignas(16) std::byte strip[plan::bytes];
     union {
       typename preparer::StageStorage stages;
       typename encoder::TempStorage last_storage;
@@ -231,7 +232,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
   static_assert(sizeof(TempStorage) <= detail::most_shared_bytes,
                 "tuck: this chain needs more shared memory to encode than a block has");
 
-  __device__ explicit block_codec(TempStorage& temp) : temp_(temp), encoder_(temp.last_storage, temp.row) {}
+  __device__ explicit block_codec(TempStorage& temp) : temp_(temp), encoder_(temp.last_storage, temp.strip) {}
 
   __device__ void approximate(const chain_type& codec, tile& values)
     requires is_lossy<chain_type>
@@ -255,7 +256,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
     const uint32_t sides = temp_.flow.padded_sides();
     if (sides != 0) {
       device::sync_block();  // the last stage may have written behind its bytes
-      copy_in_shared<Threads>(chunk() + used_, temp_.row + plan::sides_begin(temp_.flow), 0, sides);
+      copy_in_shared<Threads>(chunk() + used_, temp_.strip + plan::sides_begin(temp_.flow), 0, sides);
     }
     if constexpr (chain_type::record_bytes > 0)  // otherwise nvcc warns about the comparison
       if (threadIdx.x < chain_type::record_bytes)
@@ -263,7 +264,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
   }
 
  private:
-  __device__ preparer stages() { return {temp_.flow, temp_.row, temp_.stages}; }
+  __device__ preparer stages() { return {temp_.flow, temp_.strip, temp_.stages}; }
 
   TempStorage& temp_;
   encoder encoder_;
@@ -273,7 +274,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
 /// Block decoder of a chain; block.cuh documents the members.
 template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Threads> {
   using chain_type = chain<Stages...>;
-  using plan = detail::row_plan<chain_type>;
+  using plan = detail::strip_plan<chain_type>;
   using preparer = detail::chain_preparer<chain_type, Threads, true>;
   using decoder = block_decoder<typename chain_type::last_stage, Threads>;
   static constexpr int last = chain_type::size - 1;
@@ -287,8 +288,8 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
     detail::chain_flow<chain_type> flow;
     alignas(4) std::byte records[4 * max_stages];
     bool sound;
-    alignas(16) std::byte before_row[16];  // see read_parts
-    std::byte row[plan::bytes];
+    alignas(16) std::byte before_strip[16];  // see read_parts
+    std::byte strip[plan::bytes];
     union {
       typename decoder::TempStorage last_storage;
       typename preparer::StageStorage stages;
@@ -314,34 +315,34 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
     }
     device::sync_block();
     if (!temp_.sound) return status::bad_payload;
-    if (const status s = read_row(codec, from, size); s != status::ok) return s;
+    if (const status s = read_strip(codec, from, size); s != status::ok) return s;
     device::sync_block();
-    return preparer(temp_.flow, temp_.row, temp_.stages).undo(codec, from, sink);
+    return preparer(temp_.flow, temp_.strip, temp_.stages).undo(codec, from, sink);
   }
 
  private:
-  // Restores the row that reached the last stage.
-  __device__ status read_row(const chain_type& codec, std::byte* from, uint32_t size) {
+  // Restores the strip that reached the last stage.
+  __device__ status read_strip(const chain_type& codec, std::byte* from, uint32_t size) {
     const uint32_t raw = temp_.flow.bytes(last), sides = temp_.flow.padded_sides();
     if (size < sides || size - sides > raw) return status::bad_payload;
     const uint32_t used = size - sides;
-    copy_in_shared<Threads>(temp_.row + plan::sides_begin(temp_.flow), from, used, sides);
-    if (threadIdx.x < 16) temp_.row[plan::bytes - 16 + threadIdx.x] = std::byte{};  // behind them, which may be read
+    copy_in_shared<Threads>(temp_.strip + plan::sides_begin(temp_.flow), from, used, sides);
+    if (threadIdx.x < 16) temp_.strip[plan::bytes - 16 + threadIdx.x] = std::byte{};  // behind them, which may be read
     if (used == raw) {
-      copy_in_shared<Threads>(temp_.row, from, 0, used);
+      copy_in_shared<Threads>(temp_.strip, from, 0, used);
     } else {
       if (used == 0) return status::bad_payload;
       device::sync_block();
-      detail::row_sink<value_t<typename chain_type::last_stage>> to_row{temp_.row};
-      decoder row(temp_.last_storage);
-      const status s = row.read(codec.template stage<last>(), from, used, temp_.flow.values[last], to_row);
+      detail::strip_sink<value_t<typename chain_type::last_stage>> to_strip{temp_.strip};
+      decoder strip(temp_.last_storage);
+      const status s = strip.read(codec.template stage<last>(), from, used, temp_.flow.values[last], to_strip);
       if (s != status::ok) return s;
     }
     device::sync_block();
     bool padded = true;  // with zeros
     for (int i = 0; i < last; ++i)
       if (const uint32_t size_of = temp_.flow.side(i); threadIdx.x < (0 - size_of) % 4)
-        padded &= temp_.row[plan::side_begin(temp_.flow, i) + size_of + threadIdx.x] == std::byte{};
+        padded &= temp_.strip[plan::side_begin(temp_.flow, i) + size_of + threadIdx.x] == std::byte{};
     return device::sync_block_or(!padded) ? status::bad_payload : status::ok;
   }
 

@@ -13,9 +13,9 @@ namespace detail {
 template <int Index, class S> struct stage_at {
   S stage;
 };
-template <class Indices, class... Stages> struct stage_row;
+template <class Indices, class... Stages> struct stage_tuple;
 template <int... Index, class... Stages>
-struct stage_row<std::integer_sequence<int, Index...>, Stages...> : stage_at<Index, Stages>... {};
+struct stage_tuple<std::integer_sequence<int, Index...>, Stages...> : stage_at<Index, Stages>... {};
 template <int Index, class S> TUCK_HD S stage_in(const stage_at<Index, S>&);  // only for its type
 
 // Whether a codec cannot be a stage of a chain.
@@ -143,8 +143,8 @@ template <class Chain> struct chain_flow {
   }
   TUCK_HD constexpr uint32_t bytes(int i) const noexcept { return values[i] * Chain::width; }
   TUCK_HD constexpr uint32_t side(int i) const noexcept { return records[i].skipped() ? 0 : records[i].side(); }
-  // Returns the bytes of the side streams of the first i stages: each as it is, as rows on the CPU have them, or padded
-  // to a multiple of 4, as encoded chunks and rows of blocks have them.
+  // Returns the bytes of the side streams of the first i stages: each as it is, as strips on the CPU have them, or
+  // padded to a multiple of 4, as encoded chunks and strips of blocks have them.
   TUCK_HD constexpr uint32_t sides_before(int i) const noexcept {
     uint32_t sum = 0;
     while (--i >= 0) sum += side(i);

@@ -11,7 +11,7 @@
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-// Encodes up to tile_bytes of values. `row` is shared memory of row_bytes at a multiple of 16, for their numbers:
+// Encodes up to tile_bytes of values. `strip` is shared memory of strip_bytes at a multiple of 16, for their numbers:
 // nobody else may write there until `write` ends.
 template <element T, int Threads> class huffman_encoder {
   static constexpr uint32_t width = sizeof(T), warps = Threads / device::warp_size;
@@ -25,7 +25,7 @@ template <element T, int Threads> class huffman_encoder {
 
  public:
   static constexpr int registers = 80;
-  static constexpr uint32_t row_bytes = tile_bytes + 32;
+  static constexpr uint32_t strip_bytes = tile_bytes + 32;
 
   struct TempStorage {
     alignas(16) uint32_t chunk[chunk_words];
@@ -36,16 +36,16 @@ template <element T, int Threads> class huffman_encoder {
     uint32_t spare[max_streams];       // for a word of each stream, if the chunk has no capacity for streams
   };
 
-  __device__ huffman_encoder(TempStorage& temp, std::byte* row) : temp_(temp), row_(row) {}
+  __device__ huffman_encoder(TempStorage& temp, std::byte* strip) : temp_(temp), strip_(strip) {}
 
-  // Encodes `count` values of the row. Returns the size of the chunk in bytes, or `incompressible`; the row then has
-  // the values again.
+  // Encodes `count` values of the strip. Returns the size of the chunk in bytes, or `incompressible`; the strip then
+  // has the values again.
   __device__ uint32_t measure(const huffman<T>& codec, uint32_t count) {
-    const uint32_t used = measure(codec, count, of_row{row_});
+    const uint32_t used = measure(codec, count, of_strip{strip_});
     if (used == incompressible) restore();
     return used;
   }
-  // The same for values that are not in the row yet: values.visit(count, f) calls f(index, group) for each group that
+  // The same for values that are not in the strip yet: values.visit(count, f) calls f(index, group) for each group that
   // this thread has.
   template <class Values> __device__ uint32_t measure(const huffman<T>& codec, uint32_t count, const Values& values) {
     const mapping how = codec.how;
@@ -83,14 +83,14 @@ template <element T, int Threads> class huffman_encoder {
   // Writes the chunk, except for rests, which are there already.
   __device__ void write(const huffman<T>&) {
     if (joins_) {  // in place of the numbers
-      join_streams(temp_.chunk + offsets_.tables, offsets_.streams, begin_, bits_, reinterpret_cast<uint32_t*>(row_),
+      join_streams(temp_.chunk + offsets_.tables, offsets_.streams, begin_, bits_, reinterpret_cast<uint32_t*>(strip_),
                    bit_words_);
       device::sync_block();
     }
     uint32_t* const to = temp_.chunk;
     if (threadIdx.x < shape::head_words) to[threadIdx.x] = threadIdx.x == 0 ? shape_.head[0] : shape_.head[1];
     for (uint32_t i = offsets_.tables + threadIdx.x; i < offsets_.bits; i += Threads) to[i] = 0;
-    if (joins_) copy(to + offsets_.bits, reinterpret_cast<const uint32_t*>(row_), bit_words_);
+    if (joins_) copy(to + offsets_.bits, reinterpret_cast<const uint32_t*>(strip_), bit_words_);
     device::sync_block();
     if (threadIdx.x < symbols)
       if (const uint32_t entry = temp_.codes[threadIdx.x]; (entry & escape_mark) == 0) {
@@ -105,12 +105,12 @@ template <element T, int Threads> class huffman_encoder {
   }
 
  private:
-  struct of_row {
-    const std::byte* row;
+  struct of_strip {
+    const std::byte* strip;
     template <class Visit> __device__ void visit(uint32_t count, const Visit& f) const {
       const uint32_t groups = group::number(count);
 #pragma unroll 2
-      for (uint32_t g = threadIdx.x; g < groups; g += Threads) f(g, group::load(row, g));
+      for (uint32_t g = threadIdx.x; g < groups; g += Threads) f(g, group::load(strip, g));
     }
   };
   __device__ static void copy(uint32_t* to, const uint32_t* from, uint32_t words) {
@@ -126,7 +126,7 @@ template <element T, int Threads> class huffman_encoder {
     }
     constexpr uint32_t group_bytes = group::values * width;
     const uint32_t bytes = shape_.values * width;  // the last group has zeros behind the values
-    if (threadIdx.x < group_bytes - bytes % group_bytes) row_[bytes + threadIdx.x] = std::byte{};
+    if (threadIdx.x < group_bytes - bytes % group_bytes) strip_[bytes + threadIdx.x] = std::byte{};
   }
   // Calls f<E>(): E is the exponent of floats of type T, or 0 for values whose mapping is known only now.
   template <class F> __device__ void with_exponent(const F& f) const {
@@ -160,7 +160,7 @@ template <element T, int Threads> class huffman_encoder {
           for (uint32_t k = 0; first + k < shape_.values; ++k) count.template count<0, 8>(s >> 8 * k);
         }
       }
-      x.store(row_, g);
+      x.store(strip_, g);
     });
     uint32_t low = device::warp_or(static_cast<uint32_t>(any)), high = 0;
     if constexpr (width == 8) high = device::warp_or(static_cast<uint32_t>(any >> 32));
@@ -209,17 +209,17 @@ template <element T, int Threads> class huffman_encoder {
     const uint32_t end = round_up_pow2(groups, 5);  // of whole warps; also the zeros behind the planes
 #pragma unroll 2
     for (uint32_t g = threadIdx.x - device::warp_size; g < end; g += Threads - device::warp_size)
-      rests.store(g < groups ? rests_of(group::load(row_, g)) : group{}, g);
+      rests.store(g < groups ? rests_of(group::load(strip_, g)) : group{}, g);
   }
-  // Turns the numbers of the row into values.
+  // Turns the numbers of the strip into values.
   __device__ void restore() {
     const uint32_t exponent = shape_.exponent(), top = shape_.top();
     const bool zigzag = shape_.zigzag();
     device::sync_block();
     for (uint32_t q = threadIdx.x; q < quads(); q += Threads) {
-      quad x = quad::load(row_, q);
+      quad x = quad::load(strip_, q);
       x.to_values(exponent, zigzag, top, 0);
-      x.store(row_, q);
+      x.store(strip_, q);
     }
     device::sync_block();
   }
@@ -229,7 +229,7 @@ template <element T, int Threads> class huffman_encoder {
   __device__ void put_quad(device::codes_to_shared& to, uint32_t q, uint32_t shift, uint32_t count,
                            const Check& check) const {
     const device::shared_words code(temp_.codes);
-    const quad x = quad::load(row_, q);
+    const quad x = quad::load(strip_, q);
     const uint32_t s = x.symbols(shift);
     const uint32_t e[4] = {code.template of<0, 8>(s), code.template of<8, 8>(s), code.template of<16, 8>(s),
                            code.template of<24, 8>(s)};
@@ -238,7 +238,7 @@ template <element T, int Threads> class huffman_encoder {
     for (uint32_t k = 0; k < count; ++k) {
       const uint32_t entry = code.template of<0, 8>(s >> 8 * k), length = entry & 15;
       const bool escapes = (entry & escape_mark) != 0;
-      const word y = static_cast<word>(reinterpret_cast<const bits_t<T>*>(row_)[4 * q + k]) >> shift;
+      const word y = static_cast<word>(reinterpret_cast<const bits_t<T>*>(strip_)[4 * q + k]) >> shift;
       const uint32_t more = 8 * width - shift;  // bits of y
       if constexpr (width <= 2) {
         static_assert(max_length + 8 * width <= 32);
@@ -320,7 +320,7 @@ template <element T, int Threads> class huffman_encoder {
   static constexpr uint32_t escape_mark = 32;
 
   TempStorage& temp_;
-  std::byte* row_;
+  std::byte* strip_;
   shape shape_{};
   shape::offsets offsets_{};
   uint32_t shift_ = 0;

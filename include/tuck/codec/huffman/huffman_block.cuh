@@ -11,17 +11,17 @@ template <element T, int Threads> class block_codec<huffman<T>, Threads> {
   using encoder = huffman_format::huffman_encoder<T, Threads>;
 
  public:
-  using of_row = encoder;
+  using of_strip = encoder;
   using tile = block_tile<T, Threads>;
   static constexpr int registers = encoder::registers;
   static constexpr bool keeps_tile = false;
 
   struct TempStorage {
     typename encoder::TempStorage storage;
-    alignas(16) std::byte row[encoder::row_bytes];
+    alignas(16) std::byte strip[encoder::strip_bytes];
   };
 
-  __device__ explicit block_codec(TempStorage& temp) : encoder_(temp.storage, temp.row) {}
+  __device__ explicit block_codec(TempStorage& temp) : encoder_(temp.storage, temp.strip) {}
 
   __device__ uint32_t measure(const huffman<T>& codec, const tile& values) {
     return encoder_.measure(codec, values.count, of_tile{values});

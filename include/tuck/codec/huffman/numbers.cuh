@@ -8,7 +8,7 @@
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-// Four values of Width bytes: values 4 q to 4 q + 3 of a row, which begins at a multiple of 16.
+// Four values of Width bytes: values 4 q to 4 q + 3 of a strip, which begins at a multiple of 16.
 template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) number_quad {
   using word = std::conditional_t<Width == 8, uint64_t, uint32_t>;
   using lanes = lanes_of<word, Width>;
@@ -16,10 +16,10 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) number_quad
 
   uint32_t w[Width];
 
-  __device__ static number_quad load(const std::byte* row, uint32_t q) {
-    return reinterpret_cast<const number_quad*>(row)[q];
+  __device__ static number_quad load(const std::byte* strip, uint32_t q) {
+    return reinterpret_cast<const number_quad*>(strip)[q];
   }
-  __device__ void store(std::byte* row, uint32_t q) const { reinterpret_cast<number_quad*>(row)[q] = *this; }
+  __device__ void store(std::byte* strip, uint32_t q) const { reinterpret_cast<number_quad*>(strip)[q] = *this; }
   __device__ word at(uint32_t i) const {
     if constexpr (Width == 8)
       return device::join_words(w[2 * i], w[2 * i + 1]);
@@ -138,9 +138,9 @@ template <uint32_t Width> struct number_group {
   number_quad<Width> at[quads];
 
   __device__ static uint32_t number(uint32_t count) { return (count + values - 1) / values; }
-  __device__ static number_group load(const std::byte* row, uint32_t g) {
+  __device__ static number_group load(const std::byte* strip, uint32_t g) {
     number_group x;
-    const auto* const from = reinterpret_cast<const device::vec128*>(row) + g * vectors;
+    const auto* const from = reinterpret_cast<const device::vec128*>(strip) + g * vectors;
 #pragma unroll
     for (uint32_t v = 0; v < vectors; ++v) x.set_vector(v, from[v]);
     return x;
@@ -177,8 +177,8 @@ template <uint32_t Width> struct number_group {
       for (uint32_t i = 0; i < number_quad<Width>::words; ++i) x.at[q].set(i, at[q].at(i) >> bits);
     return x;
   }
-  __device__ void store(std::byte* row, uint32_t g) const {
-    auto* const to = reinterpret_cast<device::vec128*>(row) + g * vectors;
+  __device__ void store(std::byte* strip, uint32_t g) const {
+    auto* const to = reinterpret_cast<device::vec128*>(strip) + g * vectors;
 #pragma unroll
     for (uint32_t v = 0; v < vectors; ++v) to[v] = vector(v);
   }

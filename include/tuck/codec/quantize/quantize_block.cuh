@@ -232,7 +232,7 @@ template <floating_element T, int Threads> class block_decoder<quantize_codes<T>
     if (!quantizer_of_tile::are_sound(position, exceptions, count)) return status::bad_payload;
     quantizer_.with_quantizer(codec.rule(), exponent, [&](const auto& quantizer) {
       const auto restored = [&](const device::vec128& codes) { return quantizer_of_tile::restored(quantizer, codes); };
-      if (exceptions == 0) return emit_row<tile>(count, values, sink, restored);
+      if (exceptions == 0) return emit_strip<tile>(count, values, sink, restored);
 #pragma unroll 1
       for (int r = 0; r < tile::rows; ++r)
         if (tile::first_value(r * tile::row_words) < count) {
@@ -246,7 +246,7 @@ template <floating_element T, int Threads> class block_decoder<quantize_codes<T>
       quantizer_of_tile::put(values + position[i] * sizeof(T),
                              quantizer_of_tile::get(of_side + side.values(exceptions) + i * sizeof(T)));
     device::sync_block();
-    emit_row<tile>(count, values, sink);
+    emit_strip<tile>(count, values, sink);
     return status::ok;
   }
 

@@ -63,7 +63,7 @@ template <floating_element T, int Threads> class block_decoder<steps<T>, Threads
     device::sync_block();
     restore_values(before, count, of_base);
     device::sync_block();
-    emit_row<tile>(count, from, sink);
+    emit_strip<tile>(count, from, sink);
     return status::ok;
   }
 

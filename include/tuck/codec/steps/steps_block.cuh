@@ -38,7 +38,7 @@ template <floating_element T, int Threads> class block_codec<steps<T>, Threads> 
     masks mask;
     mask.find_non_zeros(values);
     mask.store(reinterpret_cast<std::byte*>(changed()));
-    store_to_row(values, tile_bytes, temp_.chunk);
+    store_to_strip(values, tile_bytes, temp_.chunk);
     base::clear(temp_.of.have.values, fields);
     base::clear(temp_.of.have.changes, fields);
     base::clear(temp_.bits[0], words + 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last stage of a chain by one thread block: it encodes the values that reach it, in a row of shared memory.
+// The last stage of a chain by one thread block: it encodes the values that reach it, in a strip of shared memory.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -7,10 +7,10 @@
 namespace tuck::inline TUCK_ABI::detail {
 
 template <class C, int Threads>
-concept encodes_rows = requires { typename block_codec<C, Threads>::of_row; };
+concept encodes_strips = requires { typename block_codec<C, Threads>::of_strip; };
 
-// Encodes `count` values of a row, which may be changed; if they do not shrink, as they are.
-template <class C, int Threads> class row_encoder {
+// Encodes `count` values of a strip, which may be changed; if they do not shrink, as they are.
+template <class C, int Threads> class strip_encoder {
   using coder = block_codec<C, Threads>;
   using tile = block_tile<value_t<C>, Threads>;
 
@@ -18,7 +18,7 @@ template <class C, int Threads> class row_encoder {
   static constexpr int registers = 96;  // shared memory allows no more blocks
   using TempStorage = encoder_storage<coder>;
 
-  __device__ row_encoder(TempStorage& temp, std::byte* row) : coder_(temp.codec), temp_(temp), row_(row) {}
+  __device__ strip_encoder(TempStorage& temp, std::byte* strip) : coder_(temp.codec), temp_(temp), strip_(strip) {}
 
   // Returns the size in bytes.
   __device__ uint32_t measure(const C& codec, uint32_t count) {
@@ -38,34 +38,34 @@ template <class C, int Threads> class row_encoder {
     if (shrinks_)
       coder_.write(codec, values(), chunk());
     else
-      copy_in_shared<Threads>(chunk(), row_, 0, used_);
+      copy_in_shared<Threads>(chunk(), strip_, 0, used_);
   }
 
  private:
   __device__ tile values() const {
     tile values;
-    load_from_row(values, count_, row_);
+    load_from_strip(values, count_, strip_);
     return values;
   }
 
   coder coder_;
   TempStorage& temp_;
-  std::byte* row_;
+  std::byte* strip_;
   uint32_t count_ = 0, used_ = 0;
   bool shrinks_ = false;
 };
 
-// The same for a codec whose block codec encodes rows in place (of_row, block.cuh).
+// The same for a codec whose block codec encodes strips in place (of_strip, block.cuh).
 template <class C, int Threads>
-  requires encodes_rows<C, Threads>
-class row_encoder<C, Threads> {
-  using coder = typename block_codec<C, Threads>::of_row;
+  requires encodes_strips<C, Threads>
+class strip_encoder<C, Threads> {
+  using coder = typename block_codec<C, Threads>::of_strip;
 
  public:
   static constexpr int registers = coder::registers;
   using TempStorage = typename coder::TempStorage;
 
-  __device__ row_encoder(TempStorage& temp, std::byte* row) : coder_(temp, row), row_(row) {}
+  __device__ strip_encoder(TempStorage& temp, std::byte* strip) : coder_(temp, strip), strip_(strip) {}
 
   __device__ uint32_t measure(const C& codec, uint32_t count) {
     used_ = count == 0 ? incompressible : coder_.measure(codec, count);
@@ -78,12 +78,12 @@ class row_encoder<C, Threads> {
     if (shrinks_)
       coder_.write(codec);
     else
-      copy_in_shared<Threads>(chunk(), row_, 0, used_);
+      copy_in_shared<Threads>(chunk(), strip_, 0, used_);
   }
 
  private:
   coder coder_;
-  std::byte* row_;
+  std::byte* strip_;
   uint32_t used_ = 0;
   bool shrinks_ = false;
 };
