@@ -8,7 +8,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-CLOSED = {"stage_storage", "stage_tuple", "any_codec", "delta_encode_blocks_of", "codec_by_width", "chain_for", "passed_on"}  # specialised, but for no type
+CLOSED = {"stage_storage", "stage_tuple", "strip_coder", "any_codec", "delta_encode_blocks_of", "codec_by_width", "chain_for", "passed_on"}  # specialised, but for no type
 CONTRACTS = ["block codec", "block codec of a splitter", "block transform"]  # in the order of block.cuh
 SPECIALISED = r"^(?:template <.*> )?(?:(?:class|struct) (\w+)<|inline constexpr \w+ (?!is_)(\w+)<(?![A-Z]))"
 NESTED = r"(?:[^<>()]|\((?:[^()]|\([^()]*\))*\)|<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>)*"  # in the brackets of a template

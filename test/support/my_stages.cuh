@@ -71,6 +71,36 @@ template <int Threads> struct tuck::block_codec<mine::signs, Threads> {
 
 template <int Threads> struct tuck::block_codec<mine::halved, Threads> {
   using tile = block_tile<uint32_t, Threads>;
+
+  // As the last stage of a chain.
+  class of_strip {
+   public:
+    static constexpr int registers = 64;
+    struct TempStorage {
+      alignas(16) std::byte chunk[tile_bytes];
+    };
+    __device__ of_strip(TempStorage& temp, std::byte* strip)
+        : temp_(temp), values_(reinterpret_cast<const uint32_t*>(strip)) {}
+
+    __device__ uint32_t measure(const mine::halved&, uint32_t count) {
+      count_ = count;
+      bool differs = false;
+      for (uint32_t i = threadIdx.x; i < count; i += Threads) differs |= values_[i] >> 16 != values_[0] >> 16;
+      return device::sync_block_or(differs) || count == 1 ? incompressible : 2 + 2 * count;
+    }
+    __device__ std::byte* chunk() { return temp_.chunk; }
+    __device__ void write(const mine::halved&) {
+      auto* const halves = reinterpret_cast<uint16_t*>(temp_.chunk);
+      if (threadIdx.x == 0) halves[0] = static_cast<uint16_t>(values_[0] >> 16);
+      for (uint32_t i = threadIdx.x; i < count_; i += Threads) halves[1 + i] = static_cast<uint16_t>(values_[i]);
+    }
+
+   private:
+    TempStorage& temp_;
+    const uint32_t* values_;
+    uint32_t count_ = 0;
+  };
+
   struct TempStorage {
     uint32_t upper;
   };
@@ -108,3 +138,4 @@ template <int Threads> struct tuck::block_codec<mine::halved, Threads> {
  private:
   TempStorage& temp_;
 };
+static_assert(tuck::encodes_strips<mine::halved>);

@@ -15,6 +15,7 @@
 //   struct TempStorage
 //       shared memory of the block codec, trivially constructible
 //   block_codec(TempStorage&)
+//       must not access it: in a chain, other stages use the same memory before measure or read
 //   uint32_t measure(const C&, tile&)
 //       returns the exact size of the encoded chunk in bytes, or `incompressible`, to all threads
 //   void     write(const C&, const tile&, std::byte* to)
@@ -42,18 +43,20 @@
 //       false: `write` is a template, and gets something else than a tile, whose value_of(r, k) returns the k-th value
 //       of the 16 bytes of this thread in row r. It reads global memory: not for values past the last one, whose
 //       number measure must keep. So no registers hold the values after measure, which may change the tile. Lossy
-//       codecs that block_encode takes have it: `write` then gets the values before approximate. In chains, splitters
-//       get the tile, which measure then must not change
+//       codecs that block_encode takes have it: `write` then gets the values before approximate. In chains, `write`
+//       gets the tile, which measure of a splitter then must not change
 //   static constexpr bool fetches
 //       false, of a block_decoder: kernels do not fetch the next chunk while it decodes one, because it is faster by
 //       the blocks that then have memory
 //   class of_strip
-//       encodes the first values of a strip, in place: for chains, of whose last stage no registers then
-//       hold the values. Has TempStorage, of_strip(TempStorage&, std::byte* strip), registers, chunk, and
-//         uint32_t measure(const C&, count)   like the other. What is not less than the size of the values is
-//                                             `incompressible`, and the strip then has the values again
-//         void     write(const C&)            like the other, to chunk(). May change as many bytes of the strip as
-//                                             measure returned
+//       encodes the values of a strip, as the last stage of a chain, where no registers then hold the values. The
+//       values may be changed, and up to 128 bytes behind them. static_assert(encodes_strips<C>) says what is missing.
+//       It has TempStorage, of_strip(TempStorage&, std::byte* strip), and
+//         uint32_t measure(const C&, count)   of count >= 1 values, like the other. What is not less than the size of
+//                                             the values is `incompressible`, and the strip then has the values again
+//         std::byte* chunk()                  memory of tile_bytes in TempStorage, at a multiple of 16
+//         void     write(const C&)            like the other, to chunk()
+//         static constexpr int registers      those of the kernels that encode such chains
 //   static constexpr int registers
 //       registers that a thread needs in kernels, if 64 are too few: 80, 96 or 128. The fewer, the more blocks a
 //       multiprocessor holds (block_policy.cuh). Chains have numbers of their own
@@ -81,7 +84,10 @@ namespace tuck::inline TUCK_ABI {
 
 /// The block codec of C: a specialisation for each codec that kernels use, with the members described in this file.
 template <class C, int Threads> struct block_codec {
-  static_assert(sizeof(C) == 0, "tuck: this codec has no block codec, which kernels need; see tuck/codec/block.cuh");
+  static_assert(
+      sizeof(C) == 0,
+      "tuck: this codec has no block codec, which kernels need; see tuck/codec/block.cuh. That of a codec with "
+      "rebind must be for all types, as kernels take it of untyped<N>");
 };
 
 /// The class that decodes chunks of C: the block codec, or a specialisation with what decoding needs.
@@ -99,11 +105,23 @@ concept approximates = requires(block_codec<C, Threads>& block, const C& c, bloc
 template <codec C, int Threads> TUCK_HD constexpr bool approximates_as_declared() noexcept {
   static_assert(!is_lossy<C> || approximates<C, Threads>,
                 "tuck: the block codec of a lossy codec needs approximate; see tuck/codec/block.cuh");
-  static_assert(is_lossy<C> || !approximates<C, Threads>,
+  constexpr bool has_block_codec = requires { typename block_codec<C, Threads>::TempStorage; };
+  static_assert(is_lossy<C> || !has_block_codec || !approximates<C, Threads>,
                 "tuck: a codec that approximates is lossy, and says so: static constexpr bool lossy = true");
   return true;
 }
 }  // namespace detail
+
+/// A codec whose block codec has a class of_strip.
+template <class C, int Threads = block_threads>
+concept encodes_strips = requires(typename block_codec<C, Threads>::of_strip& coder, const C& codec, uint32_t count,
+                                  std::byte* strip, typename block_codec<C, Threads>::of_strip::TempStorage& temp) {
+  typename block_codec<C, Threads>::of_strip{temp, strip};
+  { coder.measure(codec, count) } -> std::same_as<uint32_t>;
+  { coder.chunk() } -> std::same_as<std::byte*>;
+  { coder.write(codec) } -> std::same_as<void>;
+  { block_codec<C, Threads>::of_strip::registers } -> std::convertible_to<int>;
+};
 
 // The contract of block transforms. They write the same results as the scalar transform, in place, by one thread block.
 // A transform specialises block_transform<X, Threads>:

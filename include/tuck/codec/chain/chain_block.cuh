@@ -40,8 +40,9 @@ template <splitter S, int Threads> struct stage_storage<S, Threads, true> {
 
 // The layout of the strip of a chain.
 template <class Chain> struct strip_plan {
-  // Each side stream is padded to a multiple of 4. The bytes before them may be overwritten up to a multiple of 128,
-  // and the bytes after them read up to a multiple of 16.
+  // Each side stream is padded to a multiple of 4. Behind the values 128 bytes may be overwritten: splitters leave at
+  // most tile_bytes + growth of values and side streams. The bytes after the side streams are read up to a multiple of
+  // 16.
   static constexpr uint32_t bytes = tile_bytes + (Chain::growth + 15) / 16 * 16 + 4 * max_stages + 16 + 128;
 
   // Returns the offset of the side stream of stage i. The side streams of later stages are before it.
