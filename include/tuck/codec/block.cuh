@@ -114,9 +114,9 @@ template <codec C, int Threads> TUCK_HD constexpr bool approximates_as_declared(
 
 /// A codec whose block codec has a class of_strip.
 template <class C, int Threads = block_threads>
-concept encodes_strips = requires(typename block_codec<C, Threads>::of_strip& coder, const C& codec, uint32_t count,
-                                  std::byte* strip, typename block_codec<C, Threads>::of_strip::TempStorage& temp) {
-  typename block_codec<C, Threads>::of_strip{temp, strip};
+concept encodes_strips = requires(typename block_codec<C, Threads>::of_strip& coder, const C& codec, uint32_t count) {
+  requires std::is_constructible_v<typename block_codec<C, Threads>::of_strip,
+                                   typename block_codec<C, Threads>::of_strip::TempStorage&, std::byte*>;
   { coder.measure(codec, count) } -> std::same_as<uint32_t>;
   { coder.chunk() } -> std::same_as<std::byte*>;
   { coder.write(codec) } -> std::same_as<void>;
