@@ -336,21 +336,24 @@ template <class Tile> __device__ device::vec128 read_strip(uint32_t first, uint3
   return Tile::clip(x, first < count ? count - first : 0);
 }
 
-/// Passes `count` values of a strip to a sink, 16 bytes at a time, as `map` changes these.
-template <class Tile, class Sink, class Map>
-__device__ void emit_strip(uint32_t count, const std::byte* strip, Sink& sink, const Map& map) {
+/// Passes `count` values of a strip to a sink, 16 bytes at a time, as `map` changes these, if there is one.
+template <class Tile, class Sink, class Map = decltype(nullptr)>
+__device__ void emit_strip(uint32_t count, const std::byte* strip, Sink& sink, [[maybe_unused]] const Map& map = {}) {
+  constexpr bool changes = !std::is_same_v<Map, decltype(nullptr)>;
   const auto* const vectors = reinterpret_cast<const device::vec128*>(strip) + Tile::first_value() / Tile::lane_values;
   if (count == Tile::capacity)
-    detail::emit_rows<Tile, true>(count, sink, [&]<int R>() { return map(vectors[R * device::warp_size]); });
+    detail::emit_rows<Tile, true>(count, sink, [&]<int R>() {
+      device::vec128 x = vectors[R * device::warp_size];
+      if constexpr (changes) x = map(x);
+      return x;
+    });
   else
     detail::emit_rows<Tile, false>(count, sink, [&]<int R>() {
       const uint32_t first = Tile::first_value(R * Tile::row_words);
-      return Tile::clip(map(read_strip<Tile>(first, count, strip)), first < count ? count - first : 0);
+      device::vec128 x = read_strip<Tile>(first, count, strip);
+      if constexpr (changes) x = Tile::clip(map(x), first < count ? count - first : 0);
+      return x;
     });
-}
-/// Passes `count` values of a strip to a sink.
-template <class Tile, class Sink> __device__ void emit_strip(uint32_t count, const std::byte* strip, Sink& sink) {
-  emit_strip<Tile>(count, strip, sink, [](const device::vec128& x) { return x; });
 }
 /// Reads `count` values of a strip.
 template <class Tile> __device__ void load_from_strip(Tile& values, uint32_t count, const std::byte* strip) {
