@@ -17,7 +17,7 @@
 namespace tuck::test {
 namespace {
 
-template <multiform_transform X>
+template <transform X>
 std::vector<typename X::result_type> applied(const std::vector<typename X::value_type>& values, uint32_t form = 0,
                                              const X& x = {}) {
   using result = typename X::result_type;
@@ -26,7 +26,7 @@ std::vector<typename X::result_type> applied(const std::vector<typename X::value
   return results;
 }
 
-template <multiform_transform X> void expect_round_trip(const std::vector<typename X::value_type>& values, X x = {}) {
+template <transform X> void expect_round_trip(const std::vector<typename X::value_type>& values, X x = {}) {
   for (uint32_t form = 0; form < X::forms; ++form) {
     const auto results = applied(values, form, x);
     std::vector<typename X::value_type> restored(values.size());

@@ -9,11 +9,12 @@ template <int Threads> struct tuck::block_transform<mine::masked, Threads> {
   struct TempStorage {};
   __device__ explicit block_transform(TempStorage&) {}
 
-  __device__ void apply(const mine::masked& x, std::byte* values, uint32_t count) const {
+  __device__ uint32_t apply(const mine::masked& x, std::byte* values, uint32_t count) const {
     auto* const words = reinterpret_cast<uint32_t*>(values);
     for (uint32_t i = threadIdx.x; i < count; i += Threads) words[i] = mine::masked::rotated(words[i]) ^ x.key;
+    return 0;
   }
-  __device__ void invert(const mine::masked& x, std::byte* results, uint32_t count) const {
+  __device__ void invert(const mine::masked& x, std::byte* results, uint32_t count, uint32_t) const {
     auto* const words = reinterpret_cast<uint32_t*>(results);
     for (uint32_t i = threadIdx.x; i < count; i += Threads) {
       const uint32_t masked = words[i] ^ x.key;

@@ -14,6 +14,7 @@ inline constexpr auto splitter_id = static_cast<tuck::codec_id>(0x8003);
 struct masked {
   using value_type = float;
   using result_type = uint32_t;
+  static constexpr uint32_t forms = 1;
   uint32_t key = 0x5a5a5a5a;
 
   TUCK_HD tuck::stage_list stages() const noexcept {
@@ -27,10 +28,10 @@ struct masked {
     return tuck::status::ok;
   }
   TUCK_HD static constexpr uint32_t rotated(uint32_t x) noexcept { return x << 1 | x >> 31; }
-  void apply(tuck::span<const float> values, tuck::span<uint32_t> results) const noexcept {
+  void apply(tuck::span<const float> values, tuck::span<uint32_t> results, uint32_t) const noexcept {
     for (uint64_t i = 0; i < values.size(); ++i) results[i] = rotated(tuck::bits_of(values[i])) ^ key;
   }
-  void invert(tuck::span<const uint32_t> stored, tuck::span<float> restored) const noexcept {
+  void invert(tuck::span<const uint32_t> stored, tuck::span<float> restored, uint32_t) const noexcept {
     for (uint64_t i = 0; i < restored.size(); ++i) {
       const uint32_t x = stored[i] ^ key;
       restored[i] = __builtin_bit_cast(float, x >> 1 | x << 31);

@@ -128,15 +128,11 @@ concept encodes_strips = requires(typename block_codec<C, Threads>::of_strip& co
 //
 //   struct TempStorage                                  additional shared memory, trivially constructible
 //   block_transform(TempStorage&)
-//   void apply(const X&, std::byte* values, uint32_t count)    replaces `count` values in shared memory, at a multiple
-//                                                       of 16 and in at most tile_bytes, by their results
-//   void invert(const X&, std::byte* results, uint32_t count)  restores the values
-//
-// That of a transform with forms has, instead:
-//
-//   uint32_t choose_and_apply(const X&, std::byte* values, uint32_t count)     applies the form that the scalar
-//                                                       transform chooses, and returns it to all threads
-//   void invert(const X&, std::byte* results, uint32_t count, uint32_t form)
+//   uint32_t apply(const X&, std::byte* values, uint32_t count)  replaces `count` values in shared memory, at a
+//                                                       multiple of 16 and in at most tile_bytes, by their results, in
+//                                                       the form that the scalar transform chooses. Returns the form to
+//                                                       all threads: 0 if there is one only
+//   void invert(const X&, std::byte* results, uint32_t count, uint32_t form)   restores the values
 //
 // The whole block of exactly Threads threads calls each; Threads is a power of two. The caller puts a sync_block()
 // before and after each call. In between only this block transform accesses the values. It may read the bytes after the

@@ -21,13 +21,12 @@
 //   codec that is no stage of chains (S)     stands_alone
 //   codec or transform of any type (S)       rebind
 //   splitter (C, S, stage_type)              residual_type, max_growth, side_bytes, side_fits
-//   transform (X, S, Stages, stage_type)     value_type, result_type, stages, from_stages, apply, invert
-//   transform with forms (X, S, stage_type)  forms, choose_form
+//   transform (X, S, Stages, stage_type)     value_type, result_type, stages, from_stages, forms, choose_form, apply,
+//       invert
 //   block codec (B, block_codec, block_decoder)              TempStorage, measure, write, read, approximate, chunk,
 //       use_base, keeps_tile, of_strip, fetches, registers
 //   block codec of a splitter (block_codec, block_decoder)   side_bytes, read_parts
-//   block transform (block_transform, transform_of)          TempStorage, apply, invert,
-//       choose_and_apply
+//   block transform (block_transform, transform_of)          TempStorage, apply, invert
 //   memory resource (R)                      allocate, deallocate, allocate_async, deallocate_async
 //   decision of swap_stream (Decision)       how, mode, codec
 //   pointer or stream (P, S)                 get
@@ -247,39 +246,28 @@ concept splitter =
       { C::side_fits(count, count, count) } noexcept -> std::same_as<bool>;
     };
 
-/// Maps values to as many values of the same size and back, without loss.
+/// Maps values to as many values of the same size and back, without loss. There may be several forms of it. A chain
+/// applies to each chunk the one that the transform chooses, and stores which.
 template <class X>
 concept transform =
     std::is_trivially_copyable_v<X> && std::is_default_constructible_v<X> &&
     element<typename X::value_type> && element<typename X::result_type> &&
     sizeof(typename X::value_type) == sizeof(typename X::result_type) &&
-    requires(const X& x, X& parsed, const stage_list& stages,
+    requires(const X& x, X& parsed, const stage_list& stages, uint32_t form,
              span<const typename X::value_type> values, span<typename X::result_type> results,
              span<const typename X::result_type> stored, span<typename X::value_type> restored) {
       // The same as of a codec. The list has one stage.
       { x.stages() } noexcept -> std::same_as<stage_list>;
       { X::from_stages(stages, parsed) } noexcept -> std::same_as<status>;
 
-      // Both spans have the same size, possibly 0, and do not overlap. invert restores the input of apply, bit for bit.
-      { x.apply(values, results) } noexcept -> std::same_as<void>;
-      { x.invert(stored, restored) } noexcept -> std::same_as<void>;
-    };
-
-/// A transform of which there are several forms. A chain applies to each chunk the one that the transform chooses, and
-/// stores which. apply and invert without a form have form 0.
-template <class X>
-concept multiform_transform =
-    transform<X> &&
-    requires(const X& x, uint32_t form,
-             span<const typename X::value_type> values, span<typename X::result_type> results,
-             span<const typename X::result_type> stored, span<typename X::value_type> restored) {
-      // Number of forms, 2 to 4.
+      // Number of forms, 1 to 4.
       { X::forms } -> std::convertible_to<uint32_t>;
 
       // Returns the form for these values, less than `forms`: that which should make the chunk smallest.
-      { x.choose_form(values) } noexcept -> std::same_as<uint32_t>;
+      requires X::forms == 1 || requires { { x.choose_form(values) } noexcept -> std::same_as<uint32_t>; };
 
-      // The same as above, with form < forms.
+      // Both spans have the same size, possibly 0, and do not overlap. invert restores the input of apply, bit for bit.
+      // form < forms
       { x.apply(values, results, form) } noexcept -> std::same_as<void>;
       { x.invert(stored, restored, form) } noexcept -> std::same_as<void>;
     };
@@ -412,17 +400,21 @@ template <rebinds S> struct codec_by_width<S> {
 /// its parameters; of_type may add what follows from the type. A chain of such stages is one too (chain/chain.hpp).
 template <codec C> using by_width = typename detail::codec_by_width<C>::type;
 
+/// Base of a codec or transform S that has no parameters and is a single stage.
+template <class S, codec_id Id> struct plain_stage {
+  TUCK_HD static constexpr stage description() noexcept { return stage{.id = Id, .version = 1}; }
+  TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
+  TUCK_HD static constexpr status from_stages(const stage_list& stages, S&) noexcept {
+    return match_single_stage(stages, description());
+  }
+};
+
 /// Base of a codec C of T that has no parameters, is a single stage, and whose chunks are smaller than their values.
-template <class C, element T, codec_id Id> struct plain_codec {
+template <class C, element T, codec_id Id> struct plain_codec : plain_stage<C, Id> {
   using value_type = T;
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
 
-  TUCK_HD static constexpr stage description() noexcept { return stage{.id = Id, .version = 1}; }
-  TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
-  TUCK_HD static constexpr status from_stages(const stage_list& stages, C&) noexcept {
-    return match_single_stage(stages, description());
-  }
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
 };
 

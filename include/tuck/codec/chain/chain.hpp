@@ -127,12 +127,8 @@ template <class Chain> class host_chain {
         record = split<Index>();
       } else {
         const span<value<Index + 1>> results(reinterpret_cast<value<Index + 1>*>(other_), flow_.values[Index]);
-        if constexpr (multiform_transform<stage<Index>>) {
-          record = split_record::none(at<Index>().choose_form(values<Index>()));
-          at<Index>().apply(values<Index>(), results, record.form());
-        } else {
-          at<Index>().apply(values<Index>(), results);
-        }
+        if constexpr (Chain::forms(Index) > 1) record = split_record::none(at<Index>().choose_form(values<Index>()));
+        at<Index>().apply(values<Index>(), results, record.form());
         std::memcpy(values<Index>().data(), other_, flow_.bytes(Index));
       }
       flow_.step(Index, record);
@@ -212,10 +208,7 @@ template <class Chain> class host_chain {
     const span<value<Index>> target(reinterpret_cast<value<Index>*>(to), flow_.values[Index]);
     if constexpr (!splitter<stage<Index>>) {
       const span<const value<Index + 1>> stored(reinterpret_cast<const value<Index + 1>*>(from), target.size());
-      if constexpr (multiform_transform<stage<Index>>)
-        at<Index>().invert(stored, target, flow_.records[Index].form());
-      else
-        at<Index>().invert(stored, target);
+      at<Index>().invert(stored, target, flow_.records[Index].form());
     } else if (flow_.records[Index].skipped()) {
       if constexpr (Index > 0) return undo<Index - 1>(strip, other, restored);
       std::memcpy(to, from, target.size_bytes());

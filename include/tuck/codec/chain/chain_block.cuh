@@ -120,11 +120,7 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   }
 
   template <int Index> __device__ void transform_strip(const Chain& codec) {
-    uint32_t form = 0;
-    if constexpr (multiform_transform<stage<Index>>)
-      form = transform_of<Index>().choose_and_apply(codec.template stage<Index>(), strip_, flow_.values[Index]);
-    else
-      transform_of<Index>().apply(codec.template stage<Index>(), strip_, flow_.values[Index]);
+    const uint32_t form = transform_of<Index>().apply(codec.template stage<Index>(), strip_, flow_.values[Index]);
     if (threadIdx.x == 0) flow_.step(Index, split_record::none(form));
     device::sync_block();
   }
@@ -176,11 +172,8 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
         }
       }
     } else {
-      if constexpr (multiform_transform<stage<Index>>)
-        transform_of<Index>().invert(codec.template stage<Index>(), strip_, flow_.values[Index],
-                                     flow_.records[Index].form());
-      else
-        transform_of<Index>().invert(codec.template stage<Index>(), strip_, flow_.values[Index]);
+      transform_of<Index>().invert(codec.template stage<Index>(), strip_, flow_.values[Index],
+                                   flow_.records[Index].form());
       device::sync_block();
     }
     if constexpr (Index > 0) return undo_from<Index - 1>(codec, buffer, sink);

@@ -56,8 +56,8 @@ template <class... Stages> TUCK_HD constexpr uint32_t splitters_of() {
 
 // Number of forms of a stage, 1 if it has no choice.
 template <class S> TUCK_HD constexpr uint32_t forms_of() {
-  if constexpr (multiform_transform<S>) {
-    static_assert(S::forms >= 2 && S::forms <= 4, "tuck: a transform has two to four forms");
+  if constexpr (transform<S>) {
+    static_assert(S::forms >= 1 && S::forms <= 4, "tuck: a transform has one to four forms");
     return S::forms;
   }
   return 1;

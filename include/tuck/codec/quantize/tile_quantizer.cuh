@@ -61,6 +61,7 @@ template <floating_element T, int Threads> class tile_quantizer {
   using word = typename step_quantizer<T>::word;
   using steps = step_quantizer<T>;
   using side = quantize_side<T>;
+  template <uint32_t N> using word_array = word[N];
   using marks = std::conditional_t<(tile::capacity / Threads > 32), uint64_t, uint32_t>;  // a bit per value of a thread
 
   using of_warps = device::block_reduce<Threads>;
@@ -187,7 +188,7 @@ template <floating_element T, int Threads> class tile_quantizer {
 
   /// Returns the values that 16 bytes of codes stand for. Those of a step_quantizer are shifted: `zero` is added.
   template <class Quantizer, uint32_t N>
-  __device__ static device::vec128 values_of(const Quantizer& quantizer, const word (&codes)[N]) {
+  __device__ static device::vec128 values_of(const Quantizer& quantizer, const word_array<N>& codes) {
     word x[N];
 #pragma unroll
     for (uint32_t i = 0; i < N; ++i) {

@@ -69,7 +69,7 @@ template <class Word> struct difference_estimate {
 /// as they are. Lossless.
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type; the results are unsigned integers of the same size
-template <element T> struct differences {
+template <element T> struct differences : plain_stage<differences<T>, codec_id::differences> {
   using value_type = T;
   using result_type = bits_t<T>;
 
@@ -79,13 +79,6 @@ template <element T> struct differences {
   static constexpr uint32_t zigzags = 1;        ///< form: zigzag codes of the values
   static constexpr uint32_t as_they_are = 2;    ///< form: the values
   static constexpr uint32_t forms = 3;          ///< number of forms
-
-  /// Returns the stage that frame headers store; the transform has no parameters.
-  TUCK_HD static constexpr stage description() noexcept { return stage{.id = codec_id::differences, .version = 1}; }
-  TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
-  TUCK_HD static constexpr status from_stages(const stage_list& stages, differences&) noexcept {
-    return match_single_stage(stages, description());
-  }
 
   /// Returns the form with which an entropy coder should need the fewest bits.
   uint32_t choose_form(span<const T> values) const noexcept {
@@ -141,6 +134,6 @@ template <element T> struct differences {
   }
 };
 
-static_assert(multiform_transform<differences<float>>);
+static_assert(transform<differences<float>>);
 
 }  // namespace tuck::inline TUCK_ABI

@@ -41,7 +41,7 @@ template <element T, int Threads> class block_transform<differences<T>, Threads>
 
   __device__ explicit block_transform(TempStorage& temp) : temp_(temp) {}
 
-  __device__ uint32_t choose_and_apply(const differences<T>& x, std::byte* values, uint32_t count) const {
+  __device__ uint32_t apply(const differences<T>& x, std::byte* values, uint32_t count) const {
     const uint32_t form = choose_form(x, values, count);
     apply(x, values, count, form);  // the last barrier lies behind all reads of the values
     return form;

@@ -94,6 +94,6 @@ template <element T> class rows {
   uint32_t length_ = 1;
 };
 
-static_assert(multiform_transform<rows<float>>);
+static_assert(transform<rows<float>>);
 
 }  // namespace tuck::inline TUCK_ABI

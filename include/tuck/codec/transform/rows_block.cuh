@@ -22,7 +22,7 @@ template <element T, int Threads> class block_transform<rows<T>, Threads> {
 
   __device__ explicit block_transform(TempStorage& temp) : temp_(temp) {}
 
-  __device__ uint32_t choose_and_apply(const rows<T>& x, std::byte* values, uint32_t count) const {
+  __device__ uint32_t apply(const rows<T>& x, std::byte* values, uint32_t count) const {
     const uint32_t form = choose_form(x, values, count);
     if (form == rows<T>::exclusive_or) add_above(values, x.length(), count);
     return form;
