@@ -11,7 +11,7 @@ namespace tuck::test {
 namespace {
 
 // The first `count` values of a tile's bytes, transformed in shared memory; `out` gets the whole tile. Chains call
-// `apply` without a form. If there are several, this test calls choose_form, and apply with a form, which block.cuh does
+// `apply` without a form. If there are several, this test calls choose_form, and apply with one, which block.cuh does
 // not ask for.
 template <class X, int Threads>
 __global__ void transform_tile(X x, const std::byte* in, std::byte* out, uint32_t count, uint32_t form, bool inverse,
