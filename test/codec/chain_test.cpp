@@ -267,8 +267,13 @@ struct as_it_is {
   static status from_stages(const stage_list& s, as_it_is&) noexcept {
     return s == as_it_is{}.stages() ? status::ok : status::codec_mismatch;
   }
-  void apply(span<const uint32_t> v, span<uint32_t> r) const noexcept { std::copy(v.begin(), v.end(), r.begin()); }
-  void invert(span<const uint32_t> r, span<uint32_t> v) const noexcept { std::copy(r.begin(), r.end(), v.begin()); }
+  static constexpr uint32_t forms = 1;
+  void apply(span<const uint32_t> v, span<uint32_t> r, uint32_t) const noexcept {
+    std::copy(v.begin(), v.end(), r.begin());
+  }
+  void invert(span<const uint32_t> r, span<uint32_t> v, uint32_t) const noexcept {
+    std::copy(r.begin(), r.end(), v.begin());
+  }
 };
 struct roomy : zvc<uint32_t> {
   constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
