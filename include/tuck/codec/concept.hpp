@@ -397,7 +397,8 @@ template <rebinds S> struct codec_by_width<S> {
 /// The codec that does the work of C on the device, so that kernels are compiled once for all types of a size. That
 /// is C itself, unless C says `template <element U> using rebind = my_codec<U>;`: then it is
 /// rebind<untyped<sizeof(T)>>. Such a codec is not adaptive and writes the same bytes for both. Kernels get its
-/// parameters by from_stages, from its stages; of_type may add what follows from the type. A chain of such stages is one too (chain/chain.hpp).
+/// parameters by from_stages, from its stages; of_type may add what follows from the type. A chain of such stages is
+/// one too (chain/chain.hpp).
 template <codec C> using by_width = typename detail::codec_by_width<C>::type;
 
 /// Base of a codec or transform S that has no parameters and is a single stage.
