@@ -1,4 +1,5 @@
 // Transforms by blocks against those of one thread: the same bytes both ways, and none behind them.
+#include "support/codecs.hpp"
 #include "support/device.hpp"
 #include "support/my_stages.cuh"
 
@@ -93,13 +94,12 @@ template <class X> class block_transforms : public ::testing::Test {
   }
 };
 
-using block_transformed =
-    std::conditional_t<slow,
-                       ::testing::Types<differences<uint8_t>, differences<bf16>, differences<float>,
-                                        differences<int64_t>, rows<uint8_t>, mine::masked>,
-                       ::testing::Types<differences<uint8_t>, differences<int8_t>, differences<bf16>,
-                                        differences<int32_t>, differences<float>, differences<int64_t>, rows<uint8_t>,
-                                        rows<bf16>, rows<float>, rows<double>, mine::masked>>;
+using block_transformed = std::conditional_t<
+    slow,
+    joined<every_transform<uint8_t>,
+           ::testing::Types<differences<bf16>, differences<float>, differences<int64_t>, mine::masked>>,
+    joined<every_transform<uint8_t>, every_transform<bf16>, every_transform<float>, every_transform<double>,
+           ::testing::Types<differences<int8_t>, differences<int32_t>, mine::masked>>>;
 TYPED_TEST_SUITE(block_transforms, block_transformed);
 
 TYPED_TEST(block_transforms, give_the_scalar_transform_s_bytes) {

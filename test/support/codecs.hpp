@@ -38,6 +38,18 @@ using corrupted_codecs = std::conditional_t<
     std::conditional_t<threads_alone, ::testing::Types<zvc<float>, quantize<f16>>,
                        ::testing::Types<zvc<float>, deflate<float>, quantize<f16>, delta_rle_bitpack<int64_t>>>>;
 
+// The transforms, of which the tests on one thread, on blocks and in chains take all.
+template <element T> using every_transform = ::testing::Types<differences<T>, rows<T>>;
+
+template <class... Lists> struct joined_types;
+template <class... Ts> struct joined_types<::testing::Types<Ts...>> {
+  using type = ::testing::Types<Ts...>;
+};
+template <class... As, class... Bs, class... Lists>
+struct joined_types<::testing::Types<As...>, ::testing::Types<Bs...>, Lists...>
+    : joined_types<::testing::Types<As..., Bs...>, Lists...> {};
+template <class... Lists> using joined = typename joined_types<Lists...>::type;
+
 struct codec_names {
   template <class C> static std::string GetName(int) {
     std::string names;
