@@ -18,6 +18,31 @@ template <class E> class quantize_device : public ::testing::Test {
 using floats = ::testing::Types<f16, bf16, float, double>;
 TYPED_TEST_SUITE(quantize_device, floats);
 
+// As the first stage of a chain: the host's frames and values, of whole chunks and parts of them, with and without
+// exceptions.
+TYPED_TEST(quantize_device, in_chains_makes_the_host_s_frames_and_values) {
+  using codes = bits_t<TypeParam>;
+  constexpr uint64_t tile = tile_bytes / sizeof(TypeParam);
+  device_queue queue;
+  for (const error_bound bound : {error_bound::absolute(.01), error_bound::pointwise(.01)}) {
+    const chain<quantize_codes<TypeParam>, huffman<codes>> codec(bound);
+    for (const uint64_t count : {tile, tile + 5, 3 * tile + tile / 2 + 1}) {
+      auto values = TestFixture::tensor(count, count);
+      for (const bool exceptions : {false, true}) {
+        if (exceptions)
+          for (uint64_t i = 7; i < count; i += 501)
+            values[i] = __builtin_bit_cast(TypeParam, float_format<TypeParam>::infinity);
+        const auto frame = queue.encode(codec, values, {.checksums = true});
+        ASSERT_EQ(frame, encoded(codec, values, {.checksums = true})) << count << exceptions;
+        std::vector<TypeParam> restored(count), expected(count);
+        ASSERT_EQ(queue.decode(codec, frame, restored).code, status::ok);
+        ASSERT_EQ(host::decode(codec, frame, expected).code, status::ok);
+        ASSERT_TRUE(same_bits(restored, expected)) << count << exceptions;
+      }
+    }
+  }
+}
+
 TYPED_TEST(quantize_device, finds_the_range_that_the_host_finds) {
   constexpr uint64_t tile = tile_bytes / sizeof(TypeParam);
   const quantize<TypeParam> codec(error_bound::range_relative(1e-3));
