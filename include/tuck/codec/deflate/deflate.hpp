@@ -149,7 +149,7 @@ template <uint32_t Width> class host_encoder {
     counts[end_of_block] = 1;
     for (uint32_t t = 0; t < far_token; ++t)
       if (const uint32_t count = entries_[t] + entries_[t + far_token]; count != 0) counts[symbol_of_token(t)] += count;
-    huffman_format::round_lengths<counted_symbols, max_length>(counts, length_);
+    huffman_format::round_lengths<counted_symbols>(counts, length_);
     huffman_format::visit_codes(length_, coded_symbols, [&](uint32_t s, uint32_t, uint32_t slot) {
       first_slots[s] = slot << (32 - max_length);
     });

@@ -235,15 +235,14 @@ template <element T, int Threads> class deflate_encoder {
 #pragma unroll 1
     for (uint32_t step = 16; step != 0; step /= 4, ++round) {
       for (uint32_t w = device::warp_id(); w < 3; w += warps) {
-        const bool fits =
-            all.template round_lengths<max_length>(huffman_format::round_begin(total, low + (w + 1) * step - 1));
+        const bool fits = all.round_to(huffman_format::round_begin(total, low + (w + 1) * step - 1));
         if (device::lane_id() == 0) temp_.longer[round][w] = fits ? 0 : step;
       }
       device::sync_block();
       for (uint32_t w = 0; w < 3; ++w) low += temp_.longer[round][w];
     }
     if (device::warp_id() != tokens_ % warps) return;  // not the same warp in all blocks of a multiprocessor
-    all.template round_lengths<max_length>(huffman_format::round_begin(total, low));
+    all.round_to(huffman_format::round_begin(total, low));
     all.shorten();
     all.assign(first);
 #pragma unroll

@@ -39,9 +39,8 @@ TUCK_HD constexpr uint32_t rounded_length(uint32_t count, uint32_t least) noexce
 TUCK_HD constexpr uint32_t round_begin(uint32_t total, uint32_t k) noexcept { return total / 2 + k * total / 32; }
 
 #if defined(TUCK_HOST)
-// Makes the lengths of a code with at most Most bits.
-template <uint32_t Symbols, uint32_t Most>
-void round_lengths(const uint32_t (&counts)[Symbols], uint8_t (&length)[Symbols]) noexcept {
+// Makes the lengths of a code.
+template <uint32_t Symbols> void round_lengths(const uint32_t (&counts)[Symbols], uint8_t (&length)[Symbols]) noexcept {
   uint32_t total = 0, present = 0, one = 0;
   for (uint32_t s = 0; s < Symbols; ++s) {
     length[s] = 0;
@@ -58,7 +57,7 @@ void round_lengths(const uint32_t (&counts)[Symbols], uint8_t (&length)[Symbols]
     uint32_t used = 0;
     for (uint32_t s = 0; s < Symbols; ++s) {
       if (counts[s] == 0) continue;
-      length[s] = static_cast<uint8_t>((std::min)(rounded_length(counts[s], least), Most));
+      length[s] = static_cast<uint8_t>(rounded_length(counts[s], least));
       used += slots_of(length[s]);
     }
     return used;

@@ -176,7 +176,7 @@ template <element T, int Threads> class huffman_encoder {
     device::sync_warp();
     if (device::lane_id() == 0 && escapes == 0) temp_.codes[escape] = 1;
     device::sync_warp();
-    const uint32_t bits = round_code<symbols, max_length>(temp_.codes) + escapes * shape_.escape_bits();
+    const uint32_t bits = round_code<symbols>(temp_.codes) + escapes * shape_.escape_bits();
     device::sync_warp();
     // Symbols without a code, and the escape, have a mark, and the code of the escape.
     const uint32_t of_escape = temp_.codes[escape] | escape_mark;

@@ -69,7 +69,7 @@ template <uint32_t Width> class host_chunk {
     for (uint32_t s = 0; s < symbols; ++s) counts[s] = of_lane[0][s] + of_lane[1][s] + of_lane[2][s] + of_lane[3][s];
     uint32_t escapes = counts[escape];
     if (counts[escape] == 0) counts[escape] = 1;
-    round_lengths<symbols, max_length>(counts, length_);
+    round_lengths<symbols>(counts, length_);
     uint32_t bits = escapes * shape_.escape_bits(), last = 0;
     for (uint32_t s = 0; s < symbols; ++s) {
       bits += counts[s] * length_[s];

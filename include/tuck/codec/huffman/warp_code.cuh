@@ -28,14 +28,14 @@ template <int K> struct warp_lengths {
     return device::warp_sum(sum);
   }
 
-  // Sets the lengths by the rules of round_lengths (code.hpp), with at most Most bits. More than one symbol occurs.
-  template <uint32_t Most> __device__ void round_lengths() {
+  // Sets the lengths by the rules of round_lengths (code.hpp). More than one symbol occurs.
+  __device__ void round_lengths() {
     const uint32_t all = total();
     uint32_t low = 0;
 #pragma unroll 1
     for (uint32_t step = 32; step != 0; step /= 2)
-      if (!round_lengths<Most>(round_begin(all, low + step - 1))) low += step;
-    round_lengths<Most>(round_begin(all, low));
+      if (!round_to(round_begin(all, low + step - 1))) low += step;
+    round_to(round_begin(all, low));
     shorten();
   }
   // Returns the sum of the counts.
@@ -46,12 +46,9 @@ template <int K> struct warp_lengths {
     return device::warp_sum(sum);
   }
   // The rule `round` for a given x. Returns whether Kraft's sum is at most 1.
-  template <uint32_t Most> __device__ bool round_lengths(uint32_t x) {
+  __device__ bool round_to(uint32_t x) {
 #pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const uint32_t l = count[k] != 0 ? rounded_length(count[k], x) : 0;
-      length[k] = l < Most ? l : Most;
-    }
+    for (int k = 0; k < K; ++k) length[k] = count[k] != 0 ? rounded_length(count[k], x) : 0;
     return used() <= all_slots;
   }
   // The rule `shorter`.
@@ -134,7 +131,7 @@ template <int K> struct warp_lengths {
 
 // Makes a code by the rules of round_lengths (code.hpp) on one warp. The counts of `Symbols` <= 64 symbols in shared
 // memory are replaced by entries, or 0 for symbols without a code. Returns the bits of all counted symbols.
-template <uint32_t Symbols, uint32_t Most> __device__ uint32_t round_code(uint32_t* counts) {
+template <uint32_t Symbols> __device__ uint32_t round_code(uint32_t* counts) {
   constexpr int each = Symbols > device::warp_size ? 2 : 1;
   const uint32_t lane = device::lane_id(), first_symbol = each * lane;
   warp_lengths<each> all;
@@ -150,7 +147,7 @@ template <uint32_t Symbols, uint32_t Most> __device__ uint32_t round_code(uint32
 #pragma unroll
     for (int k = 0; k < each; ++k) all.length[k] = pair >> lane & 1;
   } else {
-    all.template round_lengths<Most>();
+    all.round_lengths();
   }
   uint32_t first[each] = {};
   all.assign(first);

@@ -271,19 +271,26 @@ template <element T, int Threads> class block_masks {
         of_rows = device::or_if_differ<1u << (shift_of(r) + k)>(of_rows, values.w[J], before.w[J]);
       });
     } else {
-      // The top bit of each value is set if it is not zero. Four words of two values, or two of four, make a byte.
-      constexpr uint32_t tops = per_word == 4 ? 0x80808080u : 0x80008000u;
-      uint32_t eights[tile::words * per_word / 8] = {};
-      detail::unrolled<tile::words>([&]<int J>() {
-        constexpr uint32_t weights = (per_word == 4 ? 0x08040201u : 0x02000100u) << (J * per_word % 8);
-        const uint32_t x = values.w[J] ^ before.w[J];
-        uint32_t& eight = eights[J * per_word / 8];
-        eight = device::dot4<weights>((((x & ~tops) + ~tops) | x) & tops, eight);
+      // The lowest byte of a word of masks apart, as it would not fit beside three that begin at bit 7.
+      detail::unrolled<words>([&]<int I>() {
+        uint32_t upper = 0;
+        detail::unrolled<3>([&]<int K>() { upper = add_eight<4 * I + 3 - K>(values, before, upper << 8); });
+        bits[I] = upper << 1 | add_eight<4 * I>(values, before, 0) >> 7;
       });
-#pragma unroll
-      for (int b = 0; b < tile::words * per_word / 8; ++b)
-        bits[b / 4] |= b % 4 == 0 ? eights[b] >> 7 : eights[b] << (8 * (b % 4) - 7);
     }
+  }
+  // Adds byte B of the masks to `sum`, from bit 7 on: the bits of 8 values that differ from those of `before`.
+  template <int B> __device__ static uint32_t add_eight(const tile& values, const tile& before, uint32_t sum) {
+    constexpr uint32_t tops = per_word == 4 ? 0x80808080u : 0x80008000u;
+    constexpr int each = 8 / per_word;
+    if constexpr (B * each < tile::words)
+      detail::unrolled<each>([&]<int K>() {
+        constexpr uint32_t weights = (per_word == 4 ? 0x08040201u : 0x02000100u) << K * per_word;
+        const uint32_t x = values.w[B * each + K] ^ before.w[B * each + K];
+        // The top bit of each value is set if it is not zero.
+        sum = device::dot4<weights>((((x & ~tops) + ~tops) | x) & tops, sum);
+      });
+    return sum;
   }
 
   // Returns the number of ones among the first Count bits of each field.
