@@ -16,12 +16,12 @@ tuck::outcome there_and_back(tuck::span<const float> in, tuck::bytes frame, tuck
   return written ? tuck::host::decode(tuck::{codec}<float>{{}}, frame, out) : written;
 }}
 """
-# Functions at -O0, and instructions of their machine code at -O2.
+# Functions, and instructions of their machine code, both not optimised.
 calls = {
-    ("host", "zvc"): (492, 7170),
-    ("host", "zvc_rle_huffman"): (953, 24600),
-    ("compiled", "zvc"): (447, 4050),
-    ("compiled", "zvc_rle_huffman"): (576, 5890),
+    ("host", "zvc"): (492, 14750),
+    ("host", "zvc_rle_huffman"): (954, 31000),
+    ("compiled", "zvc"): (447, 12100),
+    ("compiled", "zvc_rle_huffman"): (555, 15450),
 }
 
 
@@ -49,9 +49,8 @@ of_reference = preprocessed(reference)
 for header, budget in lines.items():
     compare(f"{header}, lines for 1,000 of the standard library", 1000 * preprocessed([header]) // of_reference, budget)
 for (header, codec), budget in calls.items():
-    source = call.format(header=header, codec=codec)
-    compare(f"{header}, {codec}, functions", output(["-O0", "-S"], source).count("@function"), budget[0])
-    lines_of_code = sum(line.startswith("\t") and not line.startswith("\t.") for line in
-                        output(["-O2", "-S"], source).split("\n"))
-    compare(f"{header}, {codec}, instructions at -O2", lines_of_code, budget[1])
+    code = output(["-O0", "-S"], call.format(header=header, codec=codec))
+    instructions = sum(line.startswith("\t") and not line.startswith("\t.") for line in code.split("\n"))
+    compare(f"{header}, {codec}, functions", code.count("@function"), budget[0])
+    compare(f"{header}, {codec}, instructions", instructions, budget[1])
 sys.exit(failed)
