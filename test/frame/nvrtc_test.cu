@@ -141,13 +141,27 @@ template <class C> void expect_bytes_of_host(const C& codec, const std::string& 
   EXPECT_EQ(cudaLibraryUnload(library), cudaSuccess);
 }
 
-class Nvrtc : public testing::TestWithParam<const char*> {};
+class Nvrtc : public testing::TestWithParam<const char*> {
+ protected:
+  // To compile a codec takes seconds: the engine's two architectures share them.
+  static bool has_share([[maybe_unused]] bool older) {
+#if defined(TUCK_CUDAPTX)
+    return older == (std::string(GetParam()) == "sm_75");
+#else
+    return true;
+#endif
+  }
+};
 
 TEST_P(Nvrtc, KernelsWriteTheBytesOfTheHost) {
-  expect_bytes_of_host(zvc<float>{}, "tuck::zvc<float>", GetParam());
-  expect_bytes_of_host(rle<float>{}, "tuck::rle<float>", GetParam());
-  expect_bytes_of_host(huffman<float>{}, "tuck::huffman<float>", GetParam());
-  expect_bytes_of_host(zvc_rle_huffman<float>{}, "tuck::zvc_rle_huffman<float>", GetParam());
+  if (has_share(true)) {
+    expect_bytes_of_host(zvc<float>{}, "tuck::zvc<float>", GetParam());
+    expect_bytes_of_host(zvc_rle_huffman<float>{}, "tuck::zvc_rle_huffman<float>", GetParam());
+  }
+  if (has_share(false)) {
+    expect_bytes_of_host(rle<float>{}, "tuck::rle<float>", GetParam());
+    expect_bytes_of_host(huffman<float>{}, "tuck::huffman<float>", GetParam());
+  }
 }
 
 #if defined(TUCK_CUDAPTX)

@@ -28,6 +28,7 @@ unit no_exceptions -arch=sm_90 ${nvtx:+-include "$nvtx"} -Xcompiler "$strict,-fn
 every="-O1 $quickly $(shared_kernels) -DEVERY_LAUNCH -Xcompiler -ffunction-sections"
 unit plain -gencode arch=compute_90,code=compute_90 $every
 unit older $older $every
+[ "$mode" = -c ] || every="-O1 $quickly"  # it has the flags of `older`
 unit several $several $every
 compile -c -Xcompiler "$strict,-Werror" "$here/units.cpp" -o "$work/main.o"
 "$nvcc" -arch=sm_90 -cudart static "$work"/*.o -o "$work/units"

@@ -272,10 +272,10 @@ template <element T, int Threads> class block_masks {
       });
     } else {
       // The lowest byte of a word of masks apart, as it would not fit beside three that begin at bit 7.
-      detail::unrolled<words>([&]<int I>() {
+      detail::unrolled<words>([&]<int M>() {
         uint32_t upper = 0;
-        detail::unrolled<3>([&]<int K>() { upper = add_eight<4 * I + 3 - K>(values, before, upper << 8); });
-        bits[I] = upper << 1 | add_eight<4 * I>(values, before, 0) >> 7;
+        detail::unrolled<3>([&]<int K>() { upper = add_eight<4 * M + 3 - K>(values, before, upper << 8); });
+        bits[M] = upper << 1 | add_eight<4 * M>(values, before, 0) >> 7;
       });
     }
   }
