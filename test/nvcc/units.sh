@@ -28,9 +28,13 @@ unit no_exceptions -arch=sm_90 ${nvtx:+-include "$nvtx"} -Xcompiler "$strict,-fn
 every="-O1 $quickly $(shared_kernels) -DEVERY_LAUNCH -Xcompiler -ffunction-sections"
 unit plain -gencode arch=compute_90,code=compute_90 $every
 unit older $older $every
-[ "$mode" = -c ] || every="-O1 $quickly"  # it has the flags of `older`
+two=
+if [ "$mode" = -dc ]; then  # where `several` would be `older` once more
+  two=-DTWO_LAUNCH
+  every="-O1 $quickly"
+fi
 unit several $several $every
-compile -c -Xcompiler "$strict,-Werror" "$here/units.cpp" -o "$work/main.o"
+compile -c $two -Xcompiler "$strict,-Werror" "$here/units.cpp" -o "$work/main.o"
 "$nvcc" -arch=sm_90 -cudart static "$work"/*.o -o "$work/units"
 "$work/units"
 
