@@ -80,32 +80,21 @@ result encode_batch(const C& codec, span<const Item> items, const batch_sizes& s
   const profiler_range range(is_delta_job<ItemJob> ? "encode_delta_batch" : "encode_batch", codec.stages(),
                              dtype_of<value_t<C>>);
   batch_job<ItemJob> job{};
-  frame_header& header = job.item.header;
-  if (const status s = tuck::make_header(codec, sizes.values, options, header); s != status::ok) return {s};
-  if constexpr (is_delta_job<ItemJob>) header.flags |= flag_delta;
-  if (!options.metadata.empty()) return {status::wrong_metadata};
-  if (options.metadata_on_device.is_null()) return {status::invalid_argument};
-  if (header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};
-  if (const status s = detail::make_job(job, items, sizes, scratch, outcomes, header.chunk_values,
+  if (const status s = detail::prepare_job(job.item, codec, sizes.values, options); s != status::ok) return {s};
+  if (const status s = detail::make_job(job, items, sizes, scratch, outcomes, job.item.header.chunk_values,
                                         tuck::scratch_bytes(codec, sizes, options));
       s != status::ok)
     return {s};
-  if (const status s = detail::by_width_of(codec, job.item.codec); s != status::ok) return {s};
-  job.item.codec = codec_of_values(job.item.codec, header);
-  job.item.metadata = options.metadata_on_device.data();
   job.item.states = reinterpret_cast<uint64_t*>(job.item.head + items.size());
   job.item.state_count = (scratch.memory().size() - scratch_head_bytes) / 8;
   if (items.empty()) return {};
-  if constexpr (adaptive_codec<C>) {
-    if (!tuck::aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
-    if constexpr (floating_element<value_t<C>>) {
-      using prepass = batch_job<prepass_job<value_t<C>>>;
-      job.has_prepass = codec.needs_range();
-      if (job.has_prepass) {
-        const prepass first{{{}, 0, job.item.head}, job.items, job.outcomes, job.to_draw, true, job.head};
-        const result r = launch(prepass_kernel<prepass, block_threads>, first, job.to_draw.most(), how, stream);
-        if (!r) return r;
-      }
+  if constexpr (adaptive_codec<C> && floating_element<value_t<C>>) {
+    using prepass = batch_job<prepass_job<value_t<C>>>;
+    job.has_prepass = codec.needs_range();
+    if (job.has_prepass) {
+      const prepass first{{{}, 0, job.item.head}, job.items, job.outcomes, job.to_draw, true, job.head};
+      const result r = launch(prepass_kernel<prepass, block_threads>, first, job.to_draw.most(), how, stream);
+      if (!r) return r;
     }
   }
   return launch(encode_kernel<batch_job<ItemJob>, block_threads>, job, job.to_draw.most(), how, stream);

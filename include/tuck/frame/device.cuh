@@ -98,6 +98,22 @@ template <codec C> status by_width_of(const C& codec, by_width<C>& made) noexcep
   return status::ok;
 }
 
+// Sets what the jobs of a tensor and of each item of a batch have in common: header, codec and metadata.
+template <class Job, codec C>
+status prepare_job(Job& job, const C& codec, uint64_t count, const frame_options& options) noexcept {
+  if (const status s = tuck::make_header(codec, count, options, job.header); s != status::ok) return s;
+  if constexpr (is_delta_job<Job>) job.header.flags |= flag_delta;
+  if (!options.metadata.empty()) return status::wrong_metadata;
+  if (options.metadata_on_device.is_null()) return status::invalid_argument;
+  if (job.header.chunk_values > max_device_chunk_values<C>) return status::unsupported;
+  if constexpr (adaptive_codec<C>)
+    if (!tuck::aligned(codec.device_parameter(), sizeof(double))) return status::misaligned;
+  if (const status s = detail::by_width_of(codec, job.codec); s != status::ok) return s;
+  job.codec = codec_of_values(job.codec, job.header);
+  job.metadata = options.metadata_on_device.data();
+  return status::ok;
+}
+
 inline namespace TUCK_ARCH {
 
 // `job` has what only the caller knows: the base of a delta, the target of an appended frame. `counts`: there is no
@@ -111,39 +127,29 @@ result encode(Job job, const C& codec, span<const value_t<C>> values, bytes fram
                            : job.used != nullptr ? "append"
                                                  : "encode";
   const profiler_range range(call, codec.stages(), dtype_of<value_t<C>>);
-  if (const status s = tuck::make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
-  if constexpr (is_delta_job<Job>) job.header.flags |= flag_delta;
+  if (const status s = detail::prepare_job(job, codec, values.size(), options); s != status::ok) return {s};
   job.at = layout_of(job.header);
-  if (!options.metadata.empty()) return {status::wrong_metadata};
   if (!counts && (frame.data() == nullptr || frame.size() < job.at.payloads)) return {status::output_too_small};
-  if (written == nullptr || values.is_null() || options.metadata_on_device.is_null()) return {status::invalid_argument};
+  if (written == nullptr || values.is_null()) return {status::invalid_argument};
   if (!tuck::aligned(values.data(), sizeof(typename block_tile<value_t<C>, block_threads>::word)) ||
       !tuck::aligned(frame.data(), device_alignment) || !tuck::aligned(written, alignof(outcome)))
     return {status::misaligned};
-  if (job.header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};
   if (job.at.chunks > max_device_chunks) return {status::size_overflow};
   if (const status s = scratch.check(scratch_head_bytes + 8 * job.at.chunks); s != status::ok) return {s};
-  if (const status s = detail::by_width_of(codec, job.codec); s != status::ok) return {s};
-  job.codec = codec_of_values(job.codec, job.header);
   job.values = detail::by_width_of<C>(values.data());
-  job.metadata = options.metadata_on_device.data();
   job.frame = frame.data();
   job.capacity = frame.size();
   job.result = written;
   job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
   job.states = reinterpret_cast<uint64_t*>(scratch.memory().data() + scratch_head_bytes);
   job.state_count = (scratch.memory().size() - scratch_head_bytes) / 8;
-  if constexpr (adaptive_codec<C>) {
-    if (!tuck::aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
-    using T = value_t<C>;
-    if constexpr (floating_element<T>)
-      if (codec.needs_range()) {
-        const prepass_job<T> prepass{job.values, values.size(), job.head};
-        const uint64_t useful = ceil_div(values.size_bytes(), uint64_t{tile_bytes});
-        const result r = launch(prepass_kernel<prepass_job<T>, block_threads>, prepass, useful, how, stream);
-        if (!r) return r;
-      }
-  }
+  if constexpr (adaptive_codec<C> && floating_element<value_t<C>>)
+    if (codec.needs_range()) {
+      const prepass_job<value_t<C>> prepass{job.values, values.size(), job.head};
+      const uint64_t useful = ceil_div(values.size_bytes(), uint64_t{tile_bytes});
+      const result r = launch(prepass_kernel<prepass_job<value_t<C>>, block_threads>, prepass, useful, how, stream);
+      if (!r) return r;
+    }
   return launch(encode_kernel<Job, block_threads>, job, job.at.chunks, how, stream);
 }
 
