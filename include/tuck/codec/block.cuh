@@ -25,7 +25,7 @@
 //   status   read(const C&, std::byte* from, size, count, Sink&)
 //       restores `count` values from `size` <= tile_bytes untrusted bytes. `from` is shared memory of tile_bytes +
 //       32 at a multiple of 16, which the codec may overwrite. Returns the same status to all threads. If it is ok,
-//       the sink has got all values, with zeros past the last one
+//       the sink has got all values, with zeros past the last one; if it is not, the sink may have got any
 //
 // It may also have:
 //
@@ -50,13 +50,14 @@
 //       the blocks that then have memory
 //   class of_strip
 //       encodes the values of a strip, as the last stage of a chain, where no registers then hold the values. The
-//       values may be changed, and up to 128 bytes behind them. static_assert(encodes_strips<C>) says what is missing.
-//       It has TempStorage, of_strip(TempStorage&, std::byte* strip), and
+//       values may be changed, and up to 128 bytes behind them, which may have any value. The strip is not in
+//       TempStorage. static_assert(encodes_strips<C>) says what is missing. It has TempStorage,
+//       of_strip(TempStorage&, std::byte* strip), and
 //         uint32_t measure(const C&, count)   of count >= 1 values, like the other. What is not less than the size of
 //                                             the values is `incompressible`, and the strip then has the values again
 //         std::byte* chunk()                  memory of tile_bytes in TempStorage, at a multiple of 16
 //         void     write(const C&)            like the other, to chunk()
-//         static constexpr int registers      those of the kernels that encode such chains
+//         static constexpr int registers      as below; kernels that encode such chains have at least so many
 //   static constexpr int registers
 //       registers that a thread needs in kernels, if 64 are too few: 80, 96 or 128. The fewer, the more blocks a
 //       multiprocessor holds (block_policy.cuh). Chains have numbers of their own

@@ -246,8 +246,10 @@ template <class... Stages> struct chain {
                 "tuck: a chain cannot be a stage of another chain; list its stages instead");
   static_assert(((!detail::stands_alone<Stages>) && ...),
                 "tuck: this codec, such as deflate, cannot be a stage of a chain; use huffman as the last stage");
-  static_assert(detail::types_match<Stages...>,
-                "tuck: all stages but the last must be transforms or splitters, with matching value types");
+  static_assert(
+      detail::types_match<Stages...>,
+      "tuck: all stages but the last must be transforms or splitters, and the value_type of each stage must be the "
+      "result_type or residual_type of the one before");
 
   static constexpr int size = sizeof...(Stages);  ///< number of stages
  private:
