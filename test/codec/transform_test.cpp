@@ -41,12 +41,24 @@ template <class... Xs, class T> void expect_round_trips(::testing::Types<Xs...>,
   (expect_round_trip<Xs>(values), ...);
 }
 
+template <transform X> void expect_own_stage() {
+  X x;
+  stage_list described = x.stages();
+  EXPECT_NE(described.at[0].id, codec_id::none);
+  EXPECT_EQ(described.at[1], stage{});
+  EXPECT_EQ(X::from_stages(described, x), status::ok);
+  ++described.at[0].version;
+  EXPECT_EQ(X::from_stages(described, x), status::bad_version);
+  described.at[0].id = codec_id::zvc;
+  EXPECT_EQ(X::from_stages(described, x), status::codec_mismatch);
+}
+template <class... Xs> void expect_own_stages(::testing::Types<Xs...>) { (expect_own_stage<Xs>(), ...); }
+
+// Of a transform without parameters.
 template <transform X> void expect_its_stage(codec_id id) {
   X x;
   const stage_list described = x.stages();
   EXPECT_EQ(described.at[0], (stage{.id = id, .version = 1}));
-  EXPECT_EQ(described.at[1], stage{});
-  EXPECT_EQ(X::from_stages(described, x), status::ok);
   const auto answer = [&](auto change) {
     stage_list changed = described;
     change(changed.at[0]);
@@ -77,6 +89,7 @@ TYPED_TEST(transforms, give_every_bit_back) {
 }
 
 TYPED_TEST(transforms, know_their_stages_and_no_others) {
+  expect_own_stages(every_transform<TypeParam>{});
   expect_its_stage<differences<TypeParam>>(codec_id::differences);
 }
 

@@ -34,7 +34,7 @@ ZVC, RLE, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, STEPS, ROW
 )
 SPLITTERS = (ZVC, RLE, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
-FORMS = {DELTA: 3, ROWS: 2}  # of all transforms; one without forms needs a change of check_stages
+FORMS = {DELTA: 3, ROWS: 2}  # of all transforms
 PACKED = 1  # the mode of zvc whose masks compress themselves
 NOT_SPLIT = (0xFFFF, 0x3FFF)  # what the record of a splitter has that was done without, beside the form
 HEADER = struct.Struct("<HBBIIQQQ")  # behind the magic number, before the stages
@@ -92,9 +92,9 @@ class Step(NamedTuple):
 
 
 def has_record(stages: list[Stage], i: int) -> bool:
-    """Of a splitter, or of a transform with forms that no splitter follows."""
+    """Of a splitter, or of a transform with several forms that no splitter follows."""
     followed = any(stage.id in SPLITTERS for stage in stages[i + 1 : i + 2])
-    return stages[i].id in SPLITTERS or (stages[i].id in FORMS and not followed)
+    return stages[i].id in SPLITTERS or (FORMS.get(stages[i].id, 1) > 1 and not followed)
 
 
 def chain_steps(stages: list[Stage], records: Sequence[int], count: int, width: int) -> tuple[list[Step], int]:
