@@ -109,8 +109,7 @@ TUCK_HD constexpr const char* name(codec_id id) noexcept {
 }
 
 /// One stage of a codec, as frame headers store it, without gaps between the fields. The codec defines what its
-/// parameters mean; unused parameters are zero. All versions are 1. Of the library's codecs only quantize
-/// (quantize/quantize.hpp), bitpack and rows have parameters.
+/// parameters mean; unused parameters are zero. All versions are 1.
 struct stage {
   codec_id id = codec_id::none;  ///< which codec
   uint8_t version = 0;           ///< version of the codec's format
