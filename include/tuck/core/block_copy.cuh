@@ -92,6 +92,20 @@ template <int Threads> class block_copy {
   }
 
   uint32_t arrived_, parity_ = 0;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  // Several loads of a thread wait together.
+  __device__ void copy_vectors(vec128* to, const vec128* from, uint32_t count) {
+    constexpr uint32_t at_once = 4;
+    for (uint32_t first = threadIdx.x; first < count; first += at_once * Threads) {
+      vec128 x[at_once];
+#pragma unroll
+      for (uint32_t k = 0; k < at_once; ++k)
+        if (const uint32_t i = first + k * Threads; i < count) x[k] = load(from + i);
+#pragma unroll
+      for (uint32_t k = 0; k < at_once; ++k)
+        if (const uint32_t i = first + k * Threads; i < count) to[i] = x[k];
+    }
+  }
 #else
   __device__ void copy_vectors(vec128* to, const vec128* from, uint32_t count) {
     for (uint32_t i = threadIdx.x; i < count; i += Threads) copy_async(to + i, from + i);
