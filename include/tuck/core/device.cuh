@@ -40,6 +40,10 @@ __device__ __forceinline__ unsigned thread_id_anew() {
   return id;
 }
 
+/// Keeps the compiler from moving accesses to memory across it. For the rounds of an unrolled loop: otherwise all loads
+/// come first, and their results take registers together.
+__device__ __forceinline__ void in_order() { asm volatile("" ::: "memory"); }
+
 /// Waits for all threads of the block.
 __device__ __forceinline__ void sync_block() { __syncthreads(); }
 /// Waits for all threads of the block. Returns whether `value` is true for any of them.

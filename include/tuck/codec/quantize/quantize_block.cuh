@@ -196,6 +196,7 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
 #pragma unroll
       for (int r = 0; r < tile::rows; ++r) {
         quantizer_.keep_exceptions(r, quantizer_of_tile::restored(quantizer, row_at(r)), values);
+        device::in_order();
       }
     });
   }
