@@ -17,7 +17,7 @@ class workspace {
  public:
   static constexpr unsigned alignment_log2 = 6;  ///< of the memory and of all parts
 
-  workspace() = default;
+  workspace() = default;  ///< without memory: nothing may be taken from it
   /// @param memory  begins at a multiple of 64 bytes
   explicit workspace(std::byte* memory) noexcept : memory_(memory) {}
 

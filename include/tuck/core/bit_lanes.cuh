@@ -205,6 +205,7 @@ template <class U> class shared_position {
 
  public:
   shared_position() = default;
+  // `offset` is in bytes. base + offset is a multiple of the size of U, or of 4 for 8 bytes.
   __device__ __forceinline__ shared_position(const void* base, uint32_t offset)
       : at_(static_cast<uint32_t>(__cvta_generic_to_shared(base)) + offset) {}
 

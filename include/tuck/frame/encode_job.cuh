@@ -137,12 +137,13 @@ template <class Job, int Threads> class range_finder {
     device::sync_block();
     return cursor().has_slot();
   }
+  // Opens the item of the slot, with one thread. Returns false if the item is not encoded.
   __device__ bool open() {
     const batch_cursor at = cursor();
     const encode_item<T> in = job_.items[at.item()];
     if (detail::check_item(in, sizeof(typename tile::word), at.fits()) != status::ok) return false;
     scratch_head& head = job_.item.head[at.item()];
-    open_item(head, at.index(), false, temp_.epoch);
+    open_item(head, at.index(), at.count() == 1, temp_.epoch);
     const uint64_t begin = uint64_t{at.index()} * job_.to_draw.values, left = in.values.size() - begin;
     temp_.part = {in.values.data() + begin, left < job_.to_draw.values ? left : job_.to_draw.values, &head};
     return true;

@@ -24,7 +24,8 @@ template <element T, int Threads> class deflate_encoder {
   using bits_of_cells = typename own_cells::bits;
   static constexpr uint32_t each = own_cells::each, unit_lanes = own_cells::unit_lanes;
   static constexpr uint32_t kinds = 512, no_token = kinds - 1;  // literals, and 256 + the length of a match - 3
-  static constexpr uint32_t pairs = (whole_segments + 1) / 2;   // of segments
+  static_assert(256 + 2 * line_cells * cell_bytes - min_match < no_token);  // no match is longer than two lines
+  static constexpr uint32_t pairs = (whole_segments + 1) / 2;               // of segments
   using scan = device::block_scan<Threads>;
 
   // A bit for each byte of a cell: whether a token begins there, and whether it is a literal.
@@ -185,7 +186,8 @@ template <element T, int Threads> class deflate_encoder {
     });
   }
 
-  // Lists and counts the matches. `before`: number of tokens before each cell.
+  // Lists and counts the matches, by whole warps. Only after list_literals: all threads have then read all values, which
+  // tokens overwrite. `before`: number of tokens before each cell.
   __device__ void list_matches(const typename own_cells::token_begins& begins, const bits_of_cells& before) {
     const uint32_t lane = device::lane_id() % unit_lanes, first = threadIdx.x * each * cell_bytes;
     const uint32_t unit_end = first + (unit_lanes - lane) * each * cell_bytes,

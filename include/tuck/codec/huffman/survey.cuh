@@ -42,7 +42,9 @@ template <uint32_t Width> struct survey {
     return bins - 1 - device::warp_max(best) % bins;
   }
 
-  // Adds the integers of more than symbol_bits bits to `of_width`, the narrowest of them first.
+  static_assert(8 * Width - symbol_bits <= symbols);
+  // Adds the integers of more than symbol_bits bits to `of_width`, the narrowest of them first: of a counter for each
+  // symbol, 8 Width - symbol_bits are used.
   template <class Values>
   __device__ static void count_widths(const Values& values, uint32_t count, bool zigzag, uint32_t* of_width) {
     values.visit(count, [&](uint32_t g, const group& x) {

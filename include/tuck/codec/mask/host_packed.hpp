@@ -151,6 +151,7 @@ template <uint32_t Width> class host_coder : layout<Width> {
   /// Returns the size of the chunk in bytes, or 0 if it is not smaller than its values.
   /// @param floats whether to look for negative zeros
   /// @param runs   whether a mask may be of changes
+  /// @param to     memory of the size of the values
   static uint32_t encode(const_bytes values, bool floats, bool runs, std::byte* to) noexcept;
   /// Decodes untrusted bytes, which are fewer than the values.
   static status decode(const_bytes encoded, bool runs, bytes values) noexcept;

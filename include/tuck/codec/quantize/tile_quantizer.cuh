@@ -285,6 +285,7 @@ template <floating_element T, int Threads> class tile_quantizer {
           for (int k = 0; k < 4; k += 2) {
             const int w = (first + k) / 2;
             codes.w[w] = device::byte_perm(shifted[k], shifted[k + 1], 0x5410) ^ (steps::zero & 0xffffu) * 0x10001u;
+            // Of NaN any number: the error is NaN all the same, which is above the tolerance.
             restored.w[w] = format::narrow_two(back[k], back[k + 1]);
             widen_two<T>(restored.w[w], back[k], back[k + 1]);
           }

@@ -68,11 +68,15 @@ template <floating_element T, int Threads> class block_decoder<steps<T>, Threads
   }
 
  private:
-  // Returns 32 bits of the chunk from a bit on that is at most its end. Zeros follow the chunk.
+  // Returns 32 bits of the chunk from a bit on that is at most its end, or in the header. 32 zeros follow the chunk.
   __device__ uint32_t get(uint32_t bit) const { return base::window(reinterpret_cast<const uint32_t*>(from_), bit); }
 
   // Reads the header with one thread. `signs` is then where it ends. Returns false if encoders write no such header.
   __device__ bool read_header() {
+    // It may end behind the chunk, in the zeros there; `read` refuses that later.
+    static_assert(steps_format::threshold_bits + steps_format::order_bits +
+                      rows * (steps_format::width_bits + classes * steps_format::max_width) <=
+                  8 * 32);
     uint32_t at = 0;
     const auto read_bits = [&](uint32_t bits) {
       const uint32_t x = get(at) & low_mask(bits);

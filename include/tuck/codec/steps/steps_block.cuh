@@ -21,8 +21,8 @@ template <floating_element T, int Threads> class block_codec<steps<T>, Threads> 
     union {
       struct {
         uint32_t values[fields], changes[fields];  // with each exponent field, or more
-      } have;
-      word step[tile::capacity];  // of the values that change, class by class
+      } have;                                      // until the threshold is chosen
+      word step[tile::capacity];                   // of the values that change, class by class
     } of;
   };
 

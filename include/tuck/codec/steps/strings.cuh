@@ -200,6 +200,7 @@ template <element T, int Threads> struct block_steps {
     return device::funnel_shift_right(bits[i / 32], bits[i / 32 + 1], i % 32);
   }
   __device__ static bool is_one(const uint32_t* bits, uint32_t i) { return (bits[i / 32] >> i % 32 & 1) != 0; }
+  // Sets bit i, which the caller bounds, while other threads set others. A barrier lies behind what cleared the words.
   __device__ static void set_one(uint32_t* bits, uint32_t i) { device::atomic_or(bits + i / 32, 1u << i % 32); }
   __device__ static void clear(uint32_t* bits, uint32_t count) {
     for (uint32_t w = threadIdx.x; w < count; w += Threads) bits[w] = 0;
