@@ -93,9 +93,9 @@ template <int Threads> class block_copy {
 
   uint32_t arrived_, parity_ = 0;
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-  // Several loads of a thread wait together.
+  // The loads of a thread wait together: with 128 threads all those of 16 KiB.
   __device__ void copy_vectors(vec128* to, const vec128* from, uint32_t count) {
-    constexpr uint32_t at_once = 4;
+    constexpr uint32_t at_once = 8;
     for (uint32_t first = threadIdx.x; first < count; first += at_once * Threads) {
       vec128 x[at_once];
 #pragma unroll
