@@ -146,6 +146,8 @@ def decode_chain(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> 
             values = lossless.undo_delta(values, width, step.form)
         elif step.stage.id == ROWS:
             values = lossless.undo_rows(values, width, step.form, step.stage.small)
+        elif step.stage.id not in SPLITTERS:
+            raise NotImplementedError(f"transform {step.stage.id}")
     return values
 
 

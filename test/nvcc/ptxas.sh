@@ -1,29 +1,36 @@
-# ptxas.sh [--update|--few] [ARCH...]: what the compiler makes of each kernel of kernels.cu, against
-# baseline.txt. Architectures are numbers; without any, all of them. --few: of each kernel with a type or two only.
+# ptxas.sh [--few] [--update] [ARCH...]: what the compiler makes of each kernel of kernels.cu, against
+# baseline.txt. Architectures are numbers; without any, all of them, which takes an hour of CPU time. --few: of each
+# kernel with a type or two only. TUCK_KERNELS in the environment: another file in place of kernels.cu.
 #
 # Fails on stack, PTX .local, doubles where values are none, frames not moved 16 bytes at a time, more than 48 KiB of
 # shared memory, more than 64 bytes spilled; on more registers, shared memory, spilled bytes or divisions than the
 # baseline says, or 10 % more instructions; on a division in a loop, and on more than 1.3 instructions for each of the
 # PTX, where the baseline has not that many. That baseline is one compiler's: another is not compared to it. The compiler
-# keeps to the registers of the launch bound. --update writes it anew.
+# keeps to the registers of the launch bound. --update writes what was measured in place of the baseline's rows of these
+# architectures; with --few or TUCK_KERNELS, in place of the rows of the same kernels.
 #
 # A few kernels spill a register or two on one architecture, once a chunk. A block less on each multiprocessor would cost
 # more.
 . "$(dirname "$0")/common.sh"
 baseline=${TUCK_BASELINE:-$here/baseline.txt}
-all="75 80 86 89 90 100 120"
-option=
+kernels=${TUCK_KERNELS:-$here/kernels.cu}
+update=
 few=
-case ${1:-} in
-  --update) option=$1; shift ;;
-  --few) few=-DTUCK_FEW_KERNELS; shift ;;
-esac
-if [ $# = 0 ] || [ "$option" = --update ]; then set -- $all; fi
+while :; do
+  case ${1:-} in
+    --update) update=$1 ;;
+    --few) few=-DTUCK_FEW_KERNELS ;;
+    *) break ;;
+  esac
+  shift
+done
+[ $# != 0 ] || set -- 75 80 86 89 90 100 120
+some=$few${TUCK_KERNELS:-}
 
 # measure ARCH: arch|kernel|registers|shared|instructions|divisions|stack|spilled|local|doubles|vectors|divisions in
 # loops|instructions for each of the PTX, of each kernel
 measure() {
-  compile $few -arch="sm_$1" -ptx "$here/kernels.cu" -o "$work/kernels.ptx"
+  compile $few -arch="sm_$1" -ptx "$kernels" -o "$work/kernels.ptx"
   if [ -n "${PTX_LOAD:-}" ]; then "$PTX_LOAD" "$work/kernels.ptx" >&2; fi  # does the engine of test/ptx know it all?
   "$nvcc" -arch="sm_$1" -cubin -Wno-deprecated-gpu-targets -Xptxas -v,-warn-spills "$work/kernels.ptx" \
     -o "$work/kernels.cubin" >"$work/ptxas.log" 2>&1 || { cat "$work/ptxas.log" >&2; return 1; }
@@ -40,25 +47,42 @@ for arch; do need_arch "$arch"; done
 for arch; do measure "$arch" >>"$work/measured"; done
 [ -s "$work/measured" ] || { echo "no kernels"; exit 1; }
 
-if [ "$option" = --update ]; then
-  awk -F '|' -v version="$version" '
-    BEGIN {
-      print "# What ptxas.sh --update measured. divisions: div and rem in PTX, which is two for each 64-bit one; how many"
-      print "# of them in loops. of_ptx: instructions for each of the PTX. spilled: bytes that a thread stores, and loads."
-      print "nvcc " version
-      format = "%-7s %-56s %9s %6s %7s %12s %9s %8s %6s\n"
-      printf format, "arch", "kernel", "registers", "shared", "spilled", "instructions", "divisions", "in_loops", "of_ptx"
-    }
-    { printf format, $1, $2, $3, $4, $8, $5, $6, $12, $13 }' "$work/measured" >"$work/new"
+pinned=$(sed -n 's/^nvcc //p' "$baseline")
+if [ "$update" ]; then
+  if [ "$pinned" != "$version" ] && [ "$some$#" != 7 ]; then
+    echo "the baseline is of nvcc $pinned and this is $version: update all of it"
+    exit 1
+  fi
+  {
+    echo "# What ptxas.sh --update measured. divisions: div and rem in PTX, which is two for each 64-bit one; how many"
+    echo "# of them in loops. of_ptx: instructions for each of the PTX. spilled: bytes that a thread stores, and loads."
+    echo "nvcc $version"
+    # number of the architecture|kernel|row, of what was measured and of what the baseline keeps. Of equal rows the
+    # first one stays.
+    {
+      awk -F '|' '{
+        format = "%-7s %-56s %9s %6s %7s %12s %9s %8s %6s\n"
+        if (NR == 1) printf "0||" format, "arch", "kernel", "registers", "shared", "spilled", "instructions", \
+                            "divisions", "in_loops", "of_ptx"
+        printf "%s|%s|" format, substr($1, 4), $2, $1, $2, $3, $4, $8, $5, $6, $12, $13
+      }' "$work/measured"
+      awk -v measured=" $* " -v some="$some" '/^sm_/ {
+        kernel = $2
+        for (i = 3; i <= NF - 7; ++i) kernel = kernel " " $i
+        arch = substr($1, 4)
+        if (some != "" || index(measured, " " arch " ") == 0) print arch "|" kernel "|" $0
+      }' "$baseline"
+    } | LC_ALL=C sort -s -u -t '|' -k 1,1n -k 2,2 | cut -d '|' -f 3-
+  } >"$work/new"
   mv "$work/new" "$baseline"
+  pinned=$version
 fi
 
-pinned=$(sed -n 's/^nvcc //p' "$baseline")
 if [ "$pinned" != "$version" ]; then
   echo "nvcc is $version and the baseline is of $pinned: growth is not checked"
   pinned=
 fi
-awk -F '|' -v compare="$pinned" -v few="$few" '
+awk -F '|' -v compare="$pinned" -v some="$some" '
   BEGIN { format = "%-7s %-56s %9s %6s %7s %12s %9s %8s %6s  %s\n" }
   FNR == NR {  # the baseline
     n = split($0, field, " ")
@@ -111,7 +135,7 @@ awk -F '|' -v compare="$pinned" -v few="$few" '
     if (verdict != "") failed = 1
   }
   END {
-    if (compare != "" && few == "")
+    if (compare != "" && some == "")
       for (key in known) {
         split(key, field, SUBSEP)
         if (!of_arch[field[1]] || built[key]) continue

@@ -71,7 +71,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// Identifies a codec in frame headers. Append, never renumber. Ids from `custom` on are for users.
+/// Identifies a codec in frame headers. Append, never renumber, nor take one that is unused; the next is 16. Ids from
+/// `custom` on are for users.
 enum class codec_id : uint16_t {
   none = 0,
   zvc = 1,

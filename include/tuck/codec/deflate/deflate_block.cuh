@@ -186,8 +186,8 @@ template <element T, int Threads> class deflate_encoder {
     });
   }
 
-  // Lists and counts the matches, by whole warps. Only after list_literals: all threads have then read all values, which
-  // tokens overwrite. `before`: number of tokens before each cell.
+  // Lists and counts the matches, by whole warps. Only after list_literals: all threads have then read all values, and
+  // tokens overwrite these. `before`: number of tokens before each cell.
   __device__ void list_matches(const typename own_cells::token_begins& begins, const bits_of_cells& before) {
     const uint32_t lane = device::lane_id() % unit_lanes, first = threadIdx.x * each * cell_bytes;
     const uint32_t unit_end = first + (unit_lanes - lane) * each * cell_bytes,
