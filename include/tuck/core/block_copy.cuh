@@ -24,6 +24,13 @@ namespace tuck::inline TUCK_ABI::device {
 /// a wait() without a begin(), or a begin() without a wait() before the next one, hangs.
 template <int Threads> class block_copy {
  public:
+  /// Whether the first warp may call begin() alone.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  static constexpr bool by_first_warp = true;
+#else
+  static constexpr bool by_first_warp = false;
+#endif
+
   /// Stays as it is until the block ends. Only one block_copy of a block may have it, once.
   struct TempStorage {
     uint64_t arrived;  // an mbarrier

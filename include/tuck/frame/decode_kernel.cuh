@@ -377,6 +377,7 @@ template <class Job, int Threads> class frame_decoder {
 
   // Starts to fetch the payload of the next chunk, if it has one.
   __device__ void fetch(decoder& block, copy& fetched) {
+    if (copy::by_first_warp && !leads()) return;
     const const_bytes payload = block.to_fetch();
     fetched.begin(block.buffer(buffers == 1 ? 0 : temp_.now.buffer ^ 1), payload.data(),
                   static_cast<uint32_t>(payload.size()));
