@@ -2,6 +2,8 @@
 
 #include <array>
 
+extern thread_local int allocations_left;  // failing_new.cpp
+
 namespace tuck::test {
 namespace {
 
@@ -181,6 +183,26 @@ TEST(host, alignments_hold) {
     ASSERT_EQ(frame.size() % alignment, 0u);
     ASSERT_TRUE(same_bits(decoded(zvc<uint8_t>{}, frame), values));
   }
+}
+
+// A call allocates for a thread, not for a chunk; only a chunk of which a part is wanted is decoded elsewhere.
+TEST(host, chunks_need_no_memory_of_their_own) {
+  const auto values = sparse_tensor<float>(40 * 4096, .5);
+  frame_bytes frame(max_frame_bytes(zvc_huffman<float>{}, values.size()));
+  const auto allocations_of = [](const auto& call) {
+    allocations_left = 1000;
+    call();
+    return 1000 - std::exchange(allocations_left, -1);
+  };
+  EXPECT_LT(allocations_of([&] { EXPECT_TRUE(host::encode(zvc_huffman<float>{}, values, frame)); }), 10);
+  std::vector<float> out(values.size());
+  const auto decode = [&](span<float> to, uint64_t first) {
+    return allocations_of([&] { EXPECT_TRUE(host::decode(zvc_huffman<float>{}, frame, to, first)); });
+  };
+  const int whole = decode(out, 0);
+  EXPECT_LT(whole, 10);
+  EXPECT_EQ(decode(span<float>(out).subspan(1), 1), whole + 1);
+  EXPECT_EQ(allocations_left, -1);
 }
 
 TEST(host, progress_counts_all_chunks) {
