@@ -70,6 +70,14 @@ template <int Threads> struct tuck::block_codec<mine::signs, Threads> {
   }
 };
 
+namespace mine {
+// What `write` may do to the bytes behind the chunk: the last threads spoil them up to a multiple of 16.
+template <int Threads> __device__ void spoil_behind(std::byte* chunk, uint32_t size) {
+  const uint32_t i = Threads - 1 - threadIdx.x;
+  if (i < (0 - size) % 16) chunk[size + i] = std::byte{0xee};
+}
+}  // namespace mine
+
 template <int Threads> struct tuck::block_codec<mine::halved, Threads> {
   using tile = block_tile<uint32_t, Threads>;
 
@@ -94,6 +102,7 @@ template <int Threads> struct tuck::block_codec<mine::halved, Threads> {
       auto* const halves = reinterpret_cast<uint16_t*>(temp_.chunk);
       if (threadIdx.x == 0) halves[0] = static_cast<uint16_t>(values_[0] >> 16);
       for (uint32_t i = threadIdx.x; i < count_; i += Threads) halves[1 + i] = static_cast<uint16_t>(values_[i]);
+      mine::spoil_behind<Threads>(temp_.chunk, 2 + 2 * count_);
     }
 
    private:
@@ -122,6 +131,7 @@ template <int Threads> struct tuck::block_codec<mine::halved, Threads> {
 #pragma unroll
     for (int j = 0; j < tile::words; ++j)
       if (const uint32_t i = tile::first_value(j); i < values.count) halves[1 + i] = static_cast<uint16_t>(values.w[j]);
+    mine::spoil_behind<Threads>(to, 2 + 2 * values.count);
   }
   template <class Sink>
   __device__ status read(const mine::halved&, const std::byte* from, uint32_t size, uint32_t count, Sink& sink) {

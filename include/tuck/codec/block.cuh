@@ -21,7 +21,7 @@
 //   void     write(const C&, const tile&, std::byte* to)
 //       writes the encoded chunk to `to`: shared memory of tile_bytes at a multiple of 16. Follows a measure of the
 //       same tile that returned less than its size; in a chain, of a splitter, less than its size + max_growth, and
-//       `to` has so many bytes more. The bytes after the chunk may become anything
+//       `to` has so many bytes more. The bytes after the chunk may become anything. All members may have barriers
 //   status   read(const C&, std::byte* from, size, count, Sink&)
 //       restores `count` values from `size` <= tile_bytes untrusted bytes. `from` is shared memory of tile_bytes +
 //       32 at a multiple of 16, which the codec may overwrite. Returns the same status to all threads. If it is ok,
@@ -56,7 +56,7 @@
 //         uint32_t measure(const C&, count)   of count >= 1 values, like the other. What is not less than the size of
 //                                             the values is `incompressible`, and the strip then has the values again
 //         std::byte* chunk()                  memory of tile_bytes in TempStorage, at a multiple of 16
-//         void     write(const C&)            like the other, to chunk()
+//         void     write(const C&)            like the other, to chunk(). The chain adds its own bytes behind a barrier
 //         static constexpr int registers      as below; kernels that encode such chains have at least so many
 //   static constexpr int registers
 //       registers that a thread needs in kernels, if 64 are too few: 80, 96 or 128. The fewer, the more blocks a

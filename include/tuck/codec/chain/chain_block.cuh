@@ -248,10 +248,8 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
   template <class Values> __device__ void write(const chain_type& codec, const Values&, std::byte*) {
     encoder_.write(codec.template stage<last>());
     const uint32_t sides = temp_.flow.padded_sides();
-    if (sides != 0) {
-      device::sync_block();  // the last stage may have written behind its bytes
-      copy_in_shared<Threads>(chunk() + used_, temp_.strip + plan::sides_begin(temp_.flow), 0, sides);
-    }
+    device::sync_block();  // the last stage may have written behind its bytes
+    if (sides != 0) copy_in_shared<Threads>(chunk() + used_, temp_.strip + plan::sides_begin(temp_.flow), 0, sides);
     if constexpr (chain_type::record_bytes > 0)  // otherwise nvcc warns about the comparison
       if (threadIdx.x < chain_type::record_bytes)
         chunk()[used_ + sides + threadIdx.x] = reinterpret_cast<const std::byte*>(temp_.records)[threadIdx.x];
