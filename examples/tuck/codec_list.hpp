@@ -58,9 +58,10 @@ bool with_codec(const codec_choice& choice, dtype type, const Visitor& visitor) 
     if (!holds<value_t<C>>(type) || stage_names(candidate.stages()) != choice.name) return false;
     if constexpr (tuck::is_lossy<C>)
       visitor(C(choice.bound));
-    else if constexpr (std::is_constructible_v<C, const uint32_t&>)
+    else if constexpr (std::is_constructible_v<C, const uint32_t&>) {
+      static_assert(C{}.stages().at[0].id == codec_id::rows, "a number is a row length: other parameters have a type");
       visitor(C(choice.row));
-    else
+    } else
       visitor(candidate);
     return true;
   });

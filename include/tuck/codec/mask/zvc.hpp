@@ -12,6 +12,8 @@
 // A value is zero if all its bits are zero, so -0.0, NaN payloads and denormals survive. Host and device write the same
 // bytes. Decoders reject a chunk if its size is not the one that its masks give, if it is not smaller than its values,
 // or if the last mask has an unused bit that is 1.
+//
+// packed_zvc (rle.hpp) has the same id, with mode 1.
 #pragma once
 
 #include <tuck/codec/concept.hpp>

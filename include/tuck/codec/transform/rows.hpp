@@ -12,7 +12,7 @@
 //
 // Encoders count zeros among the results of both forms. They choose form 0 if it has at least n / 8 more, rounded down.
 //
-// N is stage::small, from 1 on. The other parameters are 0.
+// N is stage::small_value, from 1 on. The other parameters are 0.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
