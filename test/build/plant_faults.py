@@ -102,7 +102,7 @@ def faulty(line, number, rule, draw, python):
         return line[:begin] + both + line[end:], (line[:begin] + other + line[end:]).strip()
 
     if python:
-        if m := re.match(r"\s*(?:el)?if (.*):$|\s*return (.+)$|\s*\w+ = (.+)$", line):
+        if m := re.match(r"\s*(?:el)?if (.*):$|\s*return (.+?)(?:  #.*)?$|\s*\w+ = (.+?)(?:  #.*)?$", line):
             group = next(i for i in (1, 2, 3) if m[i])
             if rule != "call":
                 return choice(m.start(group), m.end(group))
