@@ -507,10 +507,11 @@ namespace detail {
 template <class Job, int Threads> TUCK_HD constexpr int decode_blocks() noexcept {
   using item_job = item_job_of<Job>;
   using decoder = block_decoder<decltype(item_job::codec), Threads>;
-  if (is_delta_job<item_job>)  // more blocks than have memory would only take registers from each other
-    return fewer_of(delta_blocks_of<decoder> - (item_job::writes && !item_job::verified ? 1 : 0),
-                    blocks_with_memory(sizeof(decoder_storage<decoder>)));
-  return is_batch_job<Job> ? batch_blocks_of<decoder> : decode_policy<decoder>::blocks;
+  // More blocks than have memory would only take registers from each other.
+  constexpr int with_memory = blocks_with_memory(sizeof(decoder_storage<decoder>));
+  if (is_delta_job<item_job>)
+    return fewer_of(delta_blocks_of<decoder> - (item_job::writes && !item_job::verified ? 1 : 0), with_memory);
+  return is_batch_job<Job> ? fewer_of(batch_blocks_of<decoder>, with_memory) : decode_policy<decoder>::blocks;
 }
 }  // namespace detail
 
