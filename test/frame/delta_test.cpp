@@ -394,15 +394,33 @@ TEST_F(DeltaBatch, everything_is_verified_before_anything_is_written) {
   EXPECT_EQ(outcomes[0].bytes, seen[0].bytes);
   EXPECT_TRUE(same_bits(v, other.values) && same_bits(w, before));
   EXPECT_EQ(run(items, {.chunk_by_chunk = true, .passes = delta_passes::verify}).code, status::invalid_argument);
-  // One of several deltas of the same values is damaged.
-  auto damaged = same_frame;
-  damaged[damaged.size() / 2] ^= std::byte{1};
+}
+
+// It fails for all who have its values, and for nobody else.
+TEST_F(DeltaBatch, one_of_several_deltas_of_the_same_values_is_damaged) {
+  for (const size_t at : {size_t{20}, size_t{130}, frame.size() / 2})  // in header, directory, payload
+    for (const bool chunk_by_chunk : {false, true})
+      for (const bool is_last : {false, true}) {
+        auto damaged = frame;
+        damaged[at] ^= std::byte{1};
+        w = two.base;
+        v = other.base;
+        const auto &first = is_last ? frame : damaged, &last = is_last ? damaged : frame;
+        ASSERT_TRUE(run({{{first, w}, w}, {{other_frame, v}, v}, {{last, w}, w}}, {chunk_by_chunk})) << at;
+        EXPECT_FALSE(outcomes[0] || outcomes[2]);
+        EXPECT_EQ(outcomes[0].code, outcomes[2].code);
+        EXPECT_TRUE(outcomes[1] && same_bits(v, other.values));
+        if (!chunk_by_chunk || is_last || at < 200) {
+          EXPECT_TRUE(same_bits(w, two.base));
+        }
+      }
+  // Or it has another base.
+  auto wrong = two.base;
+  wrong[7] += 1;
   w = two.base;
-  for (const bool is_last : {false, true}) {
-    ASSERT_TRUE(run({{{is_last ? frame : damaged, w}, w}, {{is_last ? damaged : frame, w}, w}}));
-    EXPECT_FALSE(outcomes[0] || outcomes[1]);
-    EXPECT_TRUE(same_bits(w, two.base));
-  }
+  ASSERT_TRUE(run({{{frame, w}, w}, {{same_frame, w}, wrong}}, {.chunk_by_chunk = true}));
+  EXPECT_EQ(codes(), std::vector<status>(2, status::wrong_base));
+  EXPECT_TRUE(same_bits(w, two.base));
 }
 
 template <codec C> void expect_large_chunks() {

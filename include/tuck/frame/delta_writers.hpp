@@ -31,6 +31,13 @@ inline bool same_delta(const_bytes a, const_bytes b) noexcept {
          first.result_digest() == second.result_digest();
 }
 
+/// Returns whether both frames are valid, and not the same delta.
+inline bool are_other_deltas(const_bytes a, const_bytes b) noexcept {
+  frame_view unused;
+  const auto opens = [&](const_bytes x) { return !x.is_null() && frame_view::open(x, unused) == status::ok; };
+  return !same_delta(a, b) && opens(a) && opens(b);
+}
+
 /// Finds for each item of a batch of deltas the item that writes its values: itself, or the first item with the same
 /// values. Only compares addresses, so it is also for items of a device. It does not know whether two deltas are the
 /// same: same_delta compares frames on the host.

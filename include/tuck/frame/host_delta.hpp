@@ -215,9 +215,10 @@ result encode_delta_batch(const any_codec<codec_list<Cs...>>& codec, span<const 
 /// encode_batch.
 ///
 /// @param items  several items may have the same `values`, as tied weights do, if their deltas have the same base and
-///               result. The values are then written once, and not if one of these items fails. Otherwise, the
-///               values of an item must not overlap memory of other items
-/// @return overlapping if they do; also out_of_memory. After an error no values are written
+///               result. The values are then written once, and not if one of these items fails: all of them then have
+///               its outcome. With `chunk_by_chunk`, too, all of these but the first one are verified before.
+///               Otherwise, the values of an item must not overlap memory of other items
+/// @return overlapping if they do; also out_of_memory. After an error neither values nor outcomes are written
 template <codec C>
 result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C>>> items, span<outcome> outcomes,
                           const delta_options& options = {}, const execution& how = {}) noexcept {
@@ -228,20 +229,36 @@ result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C
     return delta_memory{items[i].frame, tuck::as_bytes(items[i].base), tuck::as_writable_bytes(items[i].values)};
   };
   if (const status s = writers.find(items.size(), memory_of); s != status::ok) return {s};
-  for (uint64_t i = 0; i < items.size(); ++i)
-    if (!same_delta(items[i].frame, items[writers[i]].frame)) return {status::overlapping};
+  bool any_tied = false;
+  for (uint64_t i = 0; i < items.size(); ++i) {
+    any_tied |= writers[i] != i;
+    if (are_other_deltas(items[i].frame, items[writers[i]].frame)) return {status::overlapping};
+  }
+  const auto number_of = [&](const auto& item) { return static_cast<uint64_t>(&item - items.data()); };
+  // Values are written only if all items that have them are right.
+  const auto fail_writers = [&] {
+    for (uint64_t i = 0; i < items.size(); ++i)
+      if (outcome& of_writer = outcomes[writers[i]]; of_writer && !outcomes[i]) of_writer = outcomes[i];
+  };
+  // Of tied items `run` decodes one, so the others are verified before, if it does not do that.
+  if (options.chunk_by_chunk && any_tied) {
+    static_cast<void>(detail::for_items(items, outcomes, how, [&](const auto& item, const execution& of_item) {
+      if (const uint64_t i = number_of(item); writers[i] == i) return outcome{};
+      return host::decode_delta(codec, item.frame, item.base, item.values, {false, delta_passes::verify}, of_item);
+    }));
+    fail_writers();
+  }
   const auto run = [&](delta_passes passes) {
     const delta_options of_pass{options.chunk_by_chunk, passes};
     const bool writes = passes != delta_passes::verify;
+    const bool was_verified = passes == delta_passes::write || (options.chunk_by_chunk && any_tied);
     const result done = detail::for_items(items, outcomes, how, [&](const auto& item, const execution& of_item) {
-      const auto i = static_cast<uint64_t>(&item - items.data());
+      const uint64_t i = number_of(item);
       if (writes && writers[i] != i) return outcomes[i];
-      if (passes == delta_passes::write && !outcomes[i]) return outcomes[i];
+      if (was_verified && !outcomes[i]) return outcomes[i];
       return host::decode_delta(codec, item.frame, item.base, item.values, of_pass, of_item);
     });
-    if (passes == delta_passes::verify)  // values are written only if all items that have them are right
-      for (uint64_t i = 0; i < items.size(); ++i)
-        if (outcome& of_writer = outcomes[writers[i]]; of_writer && !outcomes[i]) of_writer = outcomes[i];
+    if (!writes) fail_writers();
     for (uint64_t i = 0; i < items.size(); ++i)
       if (const outcome& of_writer = outcomes[writers[i]]; options.chunk_by_chunk || !of_writer)
         outcomes[i] = of_writer;
