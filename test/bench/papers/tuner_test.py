@@ -52,7 +52,7 @@ class Tuner(unittest.TestCase):
         self.assertIn(ran.stdout, (ROOT / "bench/papers/README.md").read_text())
 
     def test_other_files_are_not_read(self):
-        other = ROOT / "bench/results/model-today-12e3f3d85a.json"
+        other = ROOT / "bench/results/model-today-7cd052aa6b.json"
         ran = self.run_with(other)
         self.assertEqual(ran.returncode, 1)
         self.assertEqual(ran.stderr, f"tuner.py: {other} is no file of tuner.py\n")
