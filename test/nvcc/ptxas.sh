@@ -49,7 +49,7 @@ for arch; do measure "$arch" >>"$work/measured"; done
 
 pinned=$(sed -n 's/^nvcc //p' "$baseline")
 if [ "$update" ]; then
-  if [ "$pinned" != "$version" ] && [ "$some$#" != 7 ]; then
+  if [ "$pinned" != "$version" ] && { [ "$some" ] || [ $# != 7 ]; }; then
     echo "the baseline is of nvcc $pinned and this is $version: update all of it"
     exit 1
   fi

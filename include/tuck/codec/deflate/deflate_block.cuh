@@ -24,8 +24,9 @@ template <element T, int Threads> class deflate_encoder {
   using bits_of_cells = typename own_cells::bits;
   static constexpr uint32_t each = own_cells::each, unit_lanes = own_cells::unit_lanes;
   static constexpr uint32_t kinds = 512, no_token = kinds - 1;  // literals, and 256 + the length of a match - 3
-  static_assert(256 + 2 * line_cells * cell_bytes - min_match < no_token);  // no match is longer than two lines
-  static constexpr uint32_t pairs = (whole_segments + 1) / 2;               // of segments
+  static constexpr uint32_t pairs = (whole_segments + 1) / 2;   // of segments
+  // No match is longer than two lines.
+  static_assert(256 + 2 * line_cells * cell_bytes - min_match < no_token);
   using scan = device::block_scan<Threads>;
 
   // A bit for each byte of a cell: whether a token begins there, and whether it is a literal.

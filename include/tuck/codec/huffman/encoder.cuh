@@ -55,7 +55,7 @@ template <element T, int Threads> class huffman_encoder {
     if (how.exponent != 0)
       survey<width>::count_exponents(values, count, how.exponent, temp_.chunk);
     else
-      survey<width>::count_widths(values, count, how.zigzag, temp_.codes);  // which has room for them: see there
+      survey<width>::count_widths(values, count, how.zigzag, temp_.codes);
     device::sync_block();
     shift_ = how.exponent != 0 ? float_shift(width, how.exponent) : survey<width>::shift_of(temp_.codes, count);
     const uint32_t bin = how.exponent != 0 ? survey<width>::bin_of(temp_.chunk) : 0;

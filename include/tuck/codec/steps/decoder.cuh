@@ -73,7 +73,7 @@ template <floating_element T, int Threads> class block_decoder<steps<T>, Threads
 
   // Reads the header with one thread. `signs` is then where it ends. Returns false if encoders write no such header.
   __device__ bool read_header() {
-    // It may end behind the chunk, in the zeros there; `read` refuses that later.
+    // Its end may be in the zeros behind the chunk. `read` refuses that later.
     static_assert(steps_format::threshold_bits + steps_format::order_bits +
                       rows * (steps_format::width_bits + classes * steps_format::max_width) <=
                   8 * 32);
