@@ -176,6 +176,15 @@ TEST(golden_set, every_file_belongs_to_a_case) {
   EXPECT_LT(size, 256u << 10);
 }
 
+// Ids and names are in frames and scripts: none changes, and none that was taken before is taken again.
+TEST(golden_set, ids_keep_their_names) {
+  const char* const taken = "unknown";  // once, by a codec that is gone
+  const char* const names[] = {"none",    "zvc",      "rle",     taken, "quantize", "deflate", taken,  "delta",
+                               "bitpack", "quantize", "huffman", taken, taken,      "steps",   "rows", "codebooks"};
+  for (uint16_t id = 0; id < 100; ++id)
+    EXPECT_STREQ(name(codec_id{id}), id < std::size(names) ? names[id] : "unknown") << id;
+}
+
 // A new codec or chain is in none of them, until golden frames of it are written.
 TEST(golden_set, every_codec_has_frames) {
   std::set<codec_id> ids;

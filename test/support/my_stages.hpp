@@ -21,11 +21,8 @@ struct masked {
     return {{{.id = transform_id, .version = 3, .small_value = key}}};
   }
   TUCK_HD static tuck::status from_stages(const tuck::stage_list& stages, masked& x) noexcept {
-    const tuck::stage& described = stages.at[0];
-    if (described.id != transform_id) return tuck::status::codec_mismatch;
-    if (described.version != 3) return tuck::status::bad_version;
-    x.key = described.small_value;
-    return tuck::status::ok;
+    x.key = stages.at[0].small_value;
+    return tuck::match_single_stage(stages, x.stages().at[0]);
   }
   TUCK_HD static constexpr uint32_t rotated(uint32_t x) noexcept { return x << 1 | x >> 31; }
   void apply(tuck::span<const float> values, tuck::span<uint32_t> results, uint32_t) const noexcept {
