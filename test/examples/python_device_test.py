@@ -150,6 +150,15 @@ class Stream:
     ptr = STREAM
 
 
+class StreamOfProtocol:
+    def __cuda_stream__(self):
+        return 0, STREAM  # the protocol's version, and the handle
+
+
+class StreamOfOldProtocol:
+    __cuda_stream__ = 0, STREAM  # not yet a method
+
+
 def frame_of(seen):
     return seen.trimmed().numpy()
 
@@ -199,7 +208,7 @@ class Device(unittest.TestCase):
             tuck.apply_delta_batch(tuck.encode_delta_batch([x], [out], stream=stream), [out], out=[out], stream=stream)
             return frame
 
-        for stream in (STREAM, Stream, None):
+        for stream in (STREAM, Stream, StreamOfProtocol(), StreamOfOldProtocol(), None):
             work(stream).wait()
             with nothing_waits(device._LEGACY if stream is None else STREAM):
                 frame = work(stream)
