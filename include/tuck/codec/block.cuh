@@ -21,7 +21,8 @@
 //   void     write(const C&, const tile&, std::byte* to)
 //       writes the encoded chunk to `to`: shared memory of tile_bytes at a multiple of 16. Follows a measure of the
 //       same tile that returned less than its size; in a chain, of a splitter, less than its size + max_growth, and
-//       `to` has so many bytes more. The bytes after the chunk may become anything. All members may have barriers
+//       `to` has so many bytes more. The bytes after the chunk may become anything; up to a multiple of 16 they are
+//       read, and not used. All members may have barriers
 //   status   read(const C&, std::byte* from, size, count, Sink&)
 //       restores `count` values from `size` <= tile_bytes untrusted bytes. `from` is shared memory of tile_bytes +
 //       32 at a multiple of 16, which the codec may overwrite. Returns the same status to all threads. If it is ok,

@@ -114,7 +114,7 @@ void engine::run(launch& job, int index) {
         queue_.pop_back();
         continue;
       }
-      visit(w);
+      visit(first_that_runs(w));
       if (w.home->live == 0 && w.home->active) {
         finish_block(*w.home);
         while (start_block()) {
@@ -176,6 +176,7 @@ bool engine::start_block() {
     enqueue(w);
   }
   for (unsigned t = 0; t < b.threads; ++t) start_fiber(b, t);
+  choose_order(b);
   b.abandoned = false;
   progress();
   return true;
@@ -212,6 +213,27 @@ void engine::enqueue(warp& w) {
   if (w.queued) return;
   w.queued = true;
   queue_.push_back(&w);
+}
+
+// Warps that take turns are never far from each other: one that begins has begun before another is through. A missing
+// barrier often shows only where one warp is at its end before another begins.
+void engine::choose_order(block& b) {
+  const std::uint64_t r = random_.next();
+  b.ordered = (r & 1) != 0;
+  b.order_falls = (r & 2) != 0;
+  b.order_begin = static_cast<unsigned>(r >> 32) % ((b.threads + 31) / 32);
+}
+
+// The warp of the same block that runs instead of this one. Sometimes it is this one, as others may wait for it.
+warp& engine::first_that_runs(warp& w) {
+  block& b = *w.home;
+  if (!b.ordered || random_.below(32) == 0) return w;
+  const unsigned warps = (b.threads + 31) / 32;
+  for (unsigned i = 0; i < warps; ++i) {
+    warp& other = b.warps[(b.order_begin + (b.order_falls ? warps - i : i)) % warps];
+    if (other.ready != 0) return other;
+  }
+  return w;
 }
 
 void engine::visit(warp& w) {

@@ -1,8 +1,9 @@
 // The engine of one worker thread: runs blocks of a launch, every CUDA thread a fiber.
 //
-// The scheduler picks a random warp that can run and visits it: its lanes run one after the other in a
-// random order, each until it has to wait, and each switches straight to the next. Lanes that a
-// collective or a barrier releases become ready again; the last to arrive just runs on.
+// The scheduler picks a random warp that can run and visits it; in half of all intervals between barriers, the warps of
+// a block go one before the other instead. The lanes of a warp run one after the other in a random order, each until it
+// has to wait, and each switches straight to the next. Lanes that a collective or a barrier releases become ready
+// again; the last to arrive just runs on.
 #pragma once
 
 #include "../host/kernels.hpp"
@@ -88,6 +89,10 @@ struct block {
   std::uint64_t sum = 0;
   bool abandoned = false;  // in the middle of a kernel that failed
   std::uint64_t steps_since_poll = 0;
+  // Until the next barrier: whether its warps run in turn, or in this order, each for as long as it can.
+  bool ordered = false;
+  unsigned order_begin = 0;
+  bool order_falls = false;
 };
 
 struct launch : kernel_launch {
@@ -163,6 +168,8 @@ class engine {
   void start_fiber(block& b, unsigned thread);
   void finish_block(block& b);
   void give_up(block& b);
+  void choose_order(block& b);
+  warp& first_that_runs(warp& w);
   void visit(warp& w);
   fiber* next_lane();
   void leave();  // the fiber that runs stops here until it is ready and picked again

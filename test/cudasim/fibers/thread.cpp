@@ -120,6 +120,7 @@ void engine::complete_barrier(block& b) {
     b.warps[i].traffic.converge();
     enqueue(b.warps[i]);
   }
+  choose_order(b);
   step(b);
 }
 

@@ -290,6 +290,32 @@ TEST_F(device_error, copies_read_too_early_are_poison) {
 
 // --- Bugs that show in the output -----------------------------------------------------------------------
 
+// Only the first warp clears what all of them add to, each after many steps.
+__global__ void count_late(unsigned* sum, bool synchronised) {
+  TUCK_SHARED(words, tile);
+  if (threadIdx.x == 0) tile[0] = 0;
+  if (synchronised) dev::sync_block();
+  unsigned x = threadIdx.x;
+  for (int i = 0; i < 40; ++i) x = dev::shfl_xor(x, 1);
+  dev::atomic_add(&tile[0], x < blockDim.x ? 1u : 0u);
+  dev::sync_block();
+  if (threadIdx.x == 0) dev::store(sum, tile[0]);
+}
+
+// Warps that take turns would all have begun before one is through.
+TEST_F(device_error, a_missing_barrier_between_distant_steps_gives_wrong_output) {
+  if (with_tsan) GTEST_SKIP() << "ThreadSanitizer reports races";
+  int wrong = 0;
+  for (std::uint64_t seed = 1; seed <= 16; ++seed) {
+    use_seed(seed);
+    EXPECT_EQ(run(1, 128, count_late, out.get(), true), cudaSuccess);
+    EXPECT_EQ(out[0], 128u);
+    run(1, 128, count_late, out.get(), false);
+    wrong += out[0] != 128;
+  }
+  EXPECT_GE(wrong, 3);
+}
+
 TEST_F(device_error, missing_barriers_give_wrong_output) {
   if (with_tsan) GTEST_SKIP() << "ThreadSanitizer reports them; see planted_test";
   int wrong_block = 0, wrong_warp = 0;
