@@ -81,7 +81,8 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   __device__ chain_preparer(chain_flow<Chain>& flow, std::byte* strip, StageStorage& stages)
       : flow_(flow), strip_(strip), stages_(stages) {}
 
-  // Applies the first stage; the tile is not read afterwards. A lossy stage leaves the restored values in it.
+  // Applies the first stage; the tile is not read afterwards. A lossy stage leaves the restored values in it. Strip and
+  // flow are then behind a barrier, also after apply_others.
   __device__ void apply_first(const Chain& codec, tile<0>& values) {
     if (threadIdx.x == 0) flow_.values[0] = values.count;
     if constexpr (splitter<stage<0>>) {
@@ -234,13 +235,9 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
     stages().apply_first(codec, values);
   }
   __device__ uint32_t measure(const chain_type& codec, tile& values) {
-    if constexpr (!is_lossy<chain_type>) {
-      stages().apply_first(codec, values);
-      device::sync_block();
-    }
+    if constexpr (!is_lossy<chain_type>) stages().apply_first(codec, values);
     stages().apply_others(codec);
-    if (threadIdx.x == 0) temp_.flow.list_records(temp_.records);
-    device::sync_block();
+    if (threadIdx.x == 0) temp_.flow.list_records(temp_.records);  // for `write`
     used_ = encoder_.measure(codec.template stage<last>(), temp_.flow.values[last]);
     return used_ + temp_.flow.padded_sides() + chain_type::record_bytes;
   }
@@ -308,12 +305,11 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
     device::sync_block();
     if (!temp_.sound) return status::bad_payload;
     if (const status s = read_strip(codec, from, size); s != status::ok) return s;
-    device::sync_block();
     return preparer(temp_.flow, temp_.strip, temp_.stages).undo(codec, from, sink);
   }
 
  private:
-  // Restores the strip that reached the last stage.
+  // Restores the strip that reached the last stage. Ends with a barrier if it is ok.
   __device__ status read_strip(const chain_type& codec, std::byte* from, uint32_t size) {
     const uint32_t raw = temp_.flow.bytes(last), sides = temp_.flow.padded_sides();
     if (size < sides || size - sides > raw) return status::bad_payload;

@@ -211,17 +211,15 @@ template <element T, int Threads> class huffman_encoder {
     for (uint32_t g = threadIdx.x - device::warp_size; g < end; g += Threads - device::warp_size)
       rests.store(g < groups ? rests_of(group::load(strip_, g)) : group{}, g);
   }
-  // Turns the numbers of the strip into values.
+  // Turns the numbers of the strip into values. All threads have read the numbers, behind a barrier.
   __device__ void restore() {
     const uint32_t exponent = shape_.exponent(), top = shape_.top();
     const bool zigzag = shape_.zigzag();
-    device::sync_block();
     for (uint32_t q = threadIdx.x; q < quads(); q += Threads) {
       quad x = quad::load(strip_, q);
       x.to_values(exponent, zigzag, top, 0);
       x.store(strip_, q);
     }
-    device::sync_block();
   }
 
   // Appends quad q to a stream. Calls check() after each word at most.
@@ -297,9 +295,8 @@ template <element T, int Threads> class huffman_encoder {
     shape_.set_stream_offsets(offsets_);
     const uint32_t bits_at = offsets_.bits, words = bits_at + bit_words_;
     if (temp_.most >= 32 * capacity) joins_ = false;
-    if (!joins_ && words <= chunk_words) {  // once more, to where the bits belong
+    if (!joins_ && words <= chunk_words) {  // once more, to where the bits belong; the scan's barrier lies between
       uint32_t* const at = temp_.chunk + bits_at;
-      device::sync_block();
       if (t == 0) at[bit_words_ - 1] = 0;
       device::sync_block();
       device::codes_to_shared to(at, begin_, 1);

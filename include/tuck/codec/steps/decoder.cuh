@@ -34,7 +34,7 @@ template <floating_element T, int Threads> class block_decoder<steps<T>, Threads
     if (size == 0 || size >= count * sizeof(T)) return status::bad_payload;
     from_ = from;
     if (threadIdx.x < 32) from[size + threadIdx.x] = std::byte{};
-    device::sync_block();
+    device::sync_warp();  // the header may end in these
     if (device::sync_block_or(threadIdx.x == 0 && !read_header())) return status::bad_payload;
     const base_values<T, true> of_base(base_);
     base::find_classes(temp_, of_base, count);
@@ -115,8 +115,9 @@ template <floating_element T, int Threads> class block_decoder<steps<T>, Threads
       };
       if (device::sync_block_or(!find_ones(entries, end, set))) return false;
       if (device::sync_block_or(!set_ones(row, remainders))) return false;
+    } else {
+      device::sync_block();
     }
-    device::sync_block();
     const own_range own(words);
 #pragma unroll 1
     for (uint32_t w = own.begin; w < own.end; ++w) temp_.bits[row][w] = base::inverted(temp_, row, w);
@@ -125,7 +126,8 @@ template <floating_element T, int Threads> class block_decoder<steps<T>, Threads
     return true;
   }
   // Finds `wanted` > 0 ones from unary_end on, and moves it behind the last. Calls set(i, zeros before one i, zeros
-  // since the one before it, up to 32). Returns false if there are too few ones or if `set` does. Has barriers.
+  // since the one before it, up to 32). Returns false if there are too few ones or if `set` does. Has barriers; the
+  // caller puts one behind it.
   template <class Set> __device__ bool find_ones(uint32_t wanted, uint32_t end, const Set& set) {
     const uint32_t first = temp_.unary_end;  // all threads read it before a barrier of scan_sum; then one may write it
     uint32_t found = 0;
@@ -149,7 +151,6 @@ template <floating_element T, int Threads> class block_decoder<steps<T>, Threads
       }
       found += all;
     }
-    device::sync_block();
     return good && found >= wanted;
   }
   // Sets the ones of a row, or zeros as ones, from its entries. Returns false if one is not in its string. Has

@@ -219,8 +219,7 @@ template <floating_element T, int Threads> class block_codec<steps<T>, Threads> 
     if (threadIdx.x == 0)
       temp_.order = steps_format::best_order(static_cast<uint32_t>(all >> (2 * field)),
                                              static_cast<uint32_t>(all >> field) & low_mask(field));
-    device::sync_block();
-    set_begin(2);
+    set_begin(2);  // its barriers lie before what reads the order and the bits of row 2
     set_begin(3);
   }
 

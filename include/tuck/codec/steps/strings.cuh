@@ -76,6 +76,7 @@ template <element T, int Threads> struct block_steps {
   __device__ static uint32_t of_class(uint64_t sums, uint32_t c) {
     return static_cast<uint32_t>(sums >> (16 * c)) & 0xffff;
   }
+  // The sum of the threads before this one, and of all. The second barrier frees of_scan for the next sum.
   template <class U> __device__ static U scan_sum(strings& s, U mine, U& all) {
     const U before = scan::exclusive_sum(s.of_scan, mine, all);
     device::sync_block();
@@ -123,7 +124,7 @@ template <element T, int Threads> struct block_steps {
 #pragma unroll 1
     for (uint32_t w = own.begin; w < own.end; ++w)
       for (uint32_t c = 0; c < classes; ++c) mine += uint64_t{popcount(class_mask(s, w, c, count))} << (16 * c);
-    const uint64_t before = scan_sum(s, mine, all);
+    const uint64_t before = scan::exclusive_sum(s.of_scan, mine, all);
     if (threadIdx.x == 0) {
       uint32_t sum = 0;
       for (uint32_t c = 0; c < classes; ++c) {
@@ -179,7 +180,7 @@ template <element T, int Threads> struct block_steps {
     uint32_t mine = 0, all;
 #pragma unroll 1
     for (uint32_t g = own.begin; g < own.end; ++g) mine += ones_of(g);
-    uint32_t before = scan_sum(s, mine, all);
+    uint32_t before = scan::exclusive_sum(s.of_scan, mine, all);
 #pragma unroll 1
     for (uint32_t g = own.begin; g < own.end; ++g) {
       s.ones_before[row][g] = static_cast<uint16_t>(before);
