@@ -423,5 +423,11 @@ TEST(inflate, takes_time_in_proportion_to_its_input) {
                       [](writer& w) -> writer& { return small_code(w.begin_fixed(false).end()); });
 }
 
+TEST(inflate, null_pointers_are_refused) {
+  std::byte room[8];
+  EXPECT_EQ(inflate({nullptr, 5}, room).code, status::invalid_argument);
+  EXPECT_EQ(inflate({room, 5}, {nullptr, 8}).code, status::invalid_argument);
+}
+
 }  // namespace
 }  // namespace tuck::test

@@ -57,6 +57,26 @@ TEST(batch, too_few_outcomes_are_refused_and_no_items_are_fine) {
   EXPECT_TRUE(host::decode_batch(zvc<float>{}, span<const decode_item<float>>{}, {}));
 }
 
+TEST(batch, null_lists_are_refused) {
+  const zvc<float> codec;
+  const auto code = [](result r) { return r.code; };
+  std::vector<outcome> of_two(2);
+  const std::vector<encode_item<float>> from(2);
+  const std::vector<decode_item<float>> to(2);
+  const span<outcome> nowhere(nullptr, 2);
+  const auto none = []<class Item>(std::type_identity<Item>) { return span<const Item>(nullptr, 2); };
+  const auto refused = status::invalid_argument;
+  EXPECT_EQ(code(host::encode_batch(codec, none(std::type_identity<encode_item<float>>{}), of_two)), refused);
+  EXPECT_EQ(code(host::decode_batch(codec, none(std::type_identity<decode_item<float>>{}), of_two)), refused);
+  EXPECT_EQ(code(host::encode_batch(codec, from, nowhere)), refused);
+  EXPECT_EQ(code(host::decode_batch(codec, to, nowhere)), refused);
+  EXPECT_EQ(code(host::encode_delta_batch(codec, none(std::type_identity<encode_delta_item<float>>{}), of_two)),
+            refused);
+  EXPECT_EQ(code(host::decode_delta_batch(codec, none(std::type_identity<decode_delta_item<float>>{}), of_two)),
+            refused);
+  EXPECT_EQ(host::compact_deltas(codec, {nullptr, 2}, {}, {}, {}).code, refused);
+}
+
 TEST(batch, takes_a_codec_that_was_chosen_at_run_time) {
   const auto values = sparse_tensor<float>(5000, .5);
   frame_bytes room(max_frame_bytes(zvc<float>{}, 5000));

@@ -143,6 +143,11 @@ TEST(reader, null_pointers_to_something_are_refused) {
   EXPECT_EQ(host::decode(codec_list<narrow>{}, nothing, as_writable_bytes(span<uint32_t>(out))).code,
             status::invalid_argument);
   EXPECT_EQ(host::decode(codec_list<narrow>{}, frame, bytes(nullptr, 400)).code, status::invalid_argument);
+  frame_header header;
+  EXPECT_EQ(inspect(nothing, header), status::invalid_argument);
+  EXPECT_EQ(inspect({nullptr, 5}, header), status::invalid_argument);
+  frame_view view;
+  EXPECT_EQ(frame_view::open(nothing, view), status::invalid_argument);
 }
 
 TEST(reader, inspect_needs_the_header_only) {

@@ -183,6 +183,23 @@ TEST(swap_stream, takes_a_codec_that_was_chosen_at_run_time) {
   expect_ok(swap.out(codec, values, b.stream, handle));
   expect_ok(swap.in(handle, b.to.all(), b.stream));
   EXPECT_TRUE(b.is_back());
+  // Of any alignment where a known codec's may have any.
+  expect_ok(swap.out(codec, values.subspan(2, 4000), b.stream, handle, swap_path::raw));
+  expect_ok(swap.drain());
+}
+
+TEST(swap_stream, encodes_values_of_the_type_that_was_chosen) {
+  bench b(10'000);
+  swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
+  swap_handle handle;
+  const const_bytes values = as_bytes(b.source());
+  using codecs = codec_list<zvc<float>, zvc<untyped<4>>>;
+  expect_code(swap.out(any_codec<codecs>(zvc<untyped<4>>{}), values, b.stream, handle), status::unsupported_type);
+  expect_code(swap.out(any_codec<codecs>(zvc<float>{}, dtype::u32), values, b.stream, handle),
+              status::unsupported_type);
+  expect_ok(swap.out(any_codec<codecs>(zvc<untyped<4>>{}, dtype::f32), values, b.stream, handle));
+  expect_ok(swap.in(handle, b.to.all(), b.stream));
+  EXPECT_TRUE(b.is_back());
   expect_ok(swap.drain());
 }
 

@@ -27,8 +27,8 @@ constexpr bool has_name(const stage_list& stages, std::string_view name) noexcep
 }
 }  // namespace detail
 
-/// One codec of a list with its parameters, or none. Calls that encode, swap_stream::out, max_frame_bytes and
-/// scratch_bytes take it in place of a codec. For all other calls `visit` has the codec itself:
+/// One codec of a list with its parameters, or none. encode, encode_delta, their batches, swap_stream::out,
+/// max_frame_bytes and scratch_bytes take it in place of a codec. For all other calls `visit` has the codec itself:
 ///
 ///     tuck::any_codec<tuck::codec_list<tuck::zvc<float>, tuck::zvc<tuck::f16>, tuck::quantize<float>>> codec;
 ///     tuck::status s = codec.choose("quantize", tuck::dtype::f32, tuck::error_bound::absolute(1e-3));

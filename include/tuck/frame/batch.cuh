@@ -133,8 +133,8 @@ inline namespace TUCK_ARCH {
 ///                  frame is not written. Items of one chunk always get enough
 /// @param scratch   scratch_bytes(codec, sizes, options) bytes, aligned to 16, initialized once
 /// @param outcomes  aligned to 16, at least as many as items. Outcome i is what encode writes for item i, or what
-///                  encode returns if a pointer of the item is null or misaligned. With output_too_small, `bytes` is
-///                  the size that is needed, also for a null frame
+///                  encode returns if a pointer of the item is null or misaligned, which is checked before sizes.
+///                  With output_too_small, `bytes` is the size that is needed, also for a null frame
 /// @return the errors that encode returns; batch_too_large if there are more than sizes.items items; output_too_small
 ///         if there are fewer outcomes than items. After an error nothing is written
 template <codec C>

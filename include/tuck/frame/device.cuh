@@ -244,7 +244,8 @@ result encode(const any_codec<codec_list<Cs...>>& codec, const_bytes values, byt
 /// Encodes a frame and appends it to the frames in a buffer. The host need not know the sizes of the earlier frames.
 ///
 /// The frame starts at `*used`. Its offset is written to `*offset`, and its size, rounded up to append_alignment, is
-/// added to `*used`. If it does not fit, `written` receives output_too_small, and `*used` and `*offset` do not change.
+/// added to `*used`. If it does not fit, `written` receives output_too_small, and `*used` and `*offset` do not change;
+/// what lies behind `*used` may be anything then.
 ///
 /// @param buffer  device memory, aligned to append_alignment
 /// @param used    device memory, aligned to 8: bytes in use, initially 0 or a multiple of append_alignment. The kernel

@@ -147,6 +147,7 @@ outcome decode_opened(const C& codec, const frame_view& frame, span<value_t<C>> 
 template <class Item, class Work>
 result for_items(span<const Item> items, span<outcome> outcomes, const execution& how, const Work& work) {
   constexpr uint64_t large = 4 << 20;  // bytes of values that keep several threads busy
+  if (items.is_null() || outcomes.is_null()) return {status::invalid_argument};
   if (outcomes.size() < items.size()) return {status::output_too_small};
   const execution alone{.chunks_done = how.chunks_done};
   for (uint64_t i = 0; i < items.size(); ++i)
@@ -263,7 +264,8 @@ template <no_codec X> codec_missing<X> decode(const X&, const auto&, const auto&
 /// @param items     a null `frame` is treated as a buffer of 0 bytes
 /// @param outcomes  at least as many as items. Outcome i is what host::encode returns for item i
 /// @param how       threads. All threads share the chunks of a large item. One thread encodes a whole small item
-/// @return output_too_small if there are fewer outcomes than items; nothing is written then
+/// @return output_too_small if there are fewer outcomes than items; invalid_argument if either is null. Nothing is
+///         written then
 template <codec C>
 result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, span<outcome> outcomes,
                     const frame_options& options = {}, const execution& how = {}) noexcept {

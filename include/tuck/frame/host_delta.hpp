@@ -152,7 +152,7 @@ outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<cons
                        span<value_t<C>> restored, bytes frame, frame_options options = {}, const execution& how = {},
                        uint64_t* which = nullptr) noexcept {
   if (!supports_deltas<C>) return outcome{.code = status::lossy_delta};
-  if (deltas.empty() || frame.is_null() || base.is_null() || restored.is_null())
+  if (deltas.empty() || deltas.is_null() || frame.is_null() || base.is_null() || restored.is_null())
     return outcome{.code = status::invalid_argument};
   if (frame.size() >= 8) store_unaligned(frame.data(), uint64_t{0});
   frame_header before;
@@ -222,6 +222,7 @@ result encode_delta_batch(const any_codec<codec_list<Cs...>>& codec, span<const 
 template <codec C>
 result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C>>> items, span<outcome> outcomes,
                           const delta_options& options = {}, const execution& how = {}) noexcept {
+  if (items.is_null() || outcomes.is_null()) return {status::invalid_argument};
   if (outcomes.size() < items.size()) return {status::output_too_small};
   if (options.chunk_by_chunk && options.passes != delta_passes::both) return {status::invalid_argument};
   delta_writers writers;

@@ -63,8 +63,10 @@ TUCK_HD constexpr status why_no_header(uint64_t first, uint64_t size) noexcept {
 }
 
 /// Reads and checks the header of a frame: type, codec, sizes. Needs only the first 128 bytes of the frame.
-/// @return ok, truncated, bad_magic, bad_version or bad_header; `header` is unspecified after an error
+/// @return ok, truncated, bad_magic, bad_version or bad_header; `header` is unspecified after an error.
+///         invalid_argument: a null pointer
 TUCK_HD inline status inspect(const_bytes frame, frame_header& header) noexcept {
+  if (frame.is_null()) return status::invalid_argument;
   if (frame.size() < sizeof header) {
     uint64_t first = 0;
     if (!frame.empty()) std::memcpy(&first, frame.data(), frame.size() < 8 ? frame.size() : 8);
@@ -93,7 +95,7 @@ class frame_view {
   }
 
   /// Reads and checks the header and the directory of a frame. `frame` may be longer than the frame that it contains.
-  /// `view` does not change after an error. Complexity: linear in the number of chunks and the size of the metadata.
+  /// `view` does not change after an error. Errors: those of inspect; truncated; bad_directory. Complexity: linear in the number of chunks and the size of the metadata.
   TUCK_HD static status open(const_bytes frame, frame_view& view) noexcept {
     frame_header h;
     if (const status s = inspect(frame, h); s != status::ok) return s;

@@ -27,15 +27,13 @@ swap_stream::swap_stream(const swap_options& options, R& resource) {
 
 template <codec C, class Kernels>
   requires(detail::kernels_here<Kernels>::value)
-result swap_stream::out(const C& codec, span<const value_t<C>> values, stream_handle producer, swap_handle& handle,
-                        std::optional<swap_path> wanted) noexcept {
+result swap_stream::out_typed(const C& codec, dtype type, span<const value_t<C>> values, stream_handle producer,
+                              swap_handle& handle, std::optional<swap_path> wanted) noexcept {
   const swap_path path = wanted.value_or(state_->options().path);
   if (path > swap_path::cpu) return {status::invalid_argument};
   if (path == swap_path::raw) return out_raw(values, producer, handle);
   using T = value_t<C>;
-  const frame_options options{.alignment = append_alignment,
-                              .checksums = state_->options().checksums,
-                              .type = is_untyped<T> ? dtype_of<bits_t<T>> : dtype_of<T>};
+  const frame_options options{.alignment = append_alignment, .checksums = state_->options().checksums, .type = type};
   frame_header header;
   if (const status s = tuck::make_header(codec, values.size(), options, header); s != status::ok) return {s};
   if (header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};  // in() decodes by a kernel

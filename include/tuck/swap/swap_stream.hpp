@@ -155,8 +155,9 @@ class swap_stream {
   /// The pool needs capacity for the worst case: max_frame_bytes with append_alignment as alignment, and with checksums
   /// if swap_options::checksums is set. The unused part becomes free when the size of the frame is known.
   /// swap_path::raw and cpu need capacity for the values only. The capacity must be contiguous, and the previous tensor
-  /// of `handle` still occupies its own. So a handle that is used for one tensor again and again needs a pool of three
-  /// worst cases, or of one if it is reset before each call. If the pool is full, swap_options::full says what happens.
+  /// of `handle` still occupies its own, until the work with it is done. So a handle that is used for one tensor again
+  /// and again needs a pool of three worst cases, or of one if it is reset before each call; more if calls come faster
+  /// than the work is done. If the pool is full, swap_options::full says what happens.
   ///
   /// Errors: those of encode, but null_pointer for null; pool_full; pool_too_small; out_of_memory if the resource
   /// throws; unsupported if chunks are too large to decode on the device; not_swappable for error bounds in device
@@ -166,18 +167,26 @@ class swap_stream {
   template <codec C, class Kernels = detail::swap_kernels>
     requires(detail::kernels_here<Kernels>::value)
   result out(const C& codec, span<const value_t<C>> values, stream_handle producer, swap_handle& handle,
-             std::optional<swap_path> wanted = {}) noexcept;
+             std::optional<swap_path> wanted = {}) noexcept {
+    using T = value_t<C>;
+    const dtype type = is_untyped<T> ? dtype_of<bits_t<T>> : dtype_of<T>;
+    return out_typed<C, Kernels>(codec, type, values, producer, handle, wanted);
+  }
 
-  /// Offloads with a codec that was chosen at run time.
+  /// Offloads with a codec that was chosen at run time, as values of the type that was chosen with it.
   /// @param values the bytes of whole elements of the codec's type, else invalid_argument; device memory
   /// @return as for a known codec; unknown_codec if none was chosen
   template <codec... Cs, class Kernels = detail::swap_kernels>
     requires(detail::kernels_here<Kernels>::value)
   result out(const any_codec<codec_list<Cs...>>& codec, const_bytes values, stream_handle producer, swap_handle& handle,
              std::optional<swap_path> wanted = {}) noexcept {
-    result answer;
-    const status found = codec.visit(
-        values, [&](const auto& chosen, auto elements) { answer = out(chosen, elements, producer, handle, wanted); });
+    result answer{status::invalid_argument};
+    const status found = codec.visit([&]<class C>(const C& chosen) {
+      using T = value_t<C>;
+      if (values.size() % sizeof(T) != 0) return;
+      const span<const T> elements(reinterpret_cast<const T*>(values.data()), values.size() / sizeof(T));
+      answer = out_typed<C, Kernels>(chosen, codec.type(), elements, producer, handle, wanted);
+    });
     return found == status::ok ? answer : result{found};
   }
 
@@ -252,6 +261,11 @@ class swap_stream {
   pool_statistics statistics() const { return state_->statistics(); }
 
  private:
+  // `type`: of the values, for the frame
+  template <codec C, class Kernels>
+    requires(detail::kernels_here<Kernels>::value)
+  result out_typed(const C& codec, dtype type, span<const value_t<C>> values, stream_handle producer,
+                   swap_handle& handle, std::optional<swap_path> wanted) noexcept;
   status check(const swap_handle& handle) const noexcept {
     if (handle.tensor_ == nullptr) return status::empty_handle;
     return handle.state_ == state_ ? status::ok : status::foreign_handle;

@@ -107,8 +107,9 @@ class inflater {
 /// @param stream begins with the stream; bytes after its final block are ignored
 /// @param out must not overlap `stream`. Bytes of `out` after the result may be overwritten too
 /// @return the size of the output and of the stream in bytes. deflate_too_long if the output is larger than `out`,
-///   which is then full. Another deflate_ status if the stream is invalid
+///   which is then full. Another deflate_ status if the stream is invalid; invalid_argument for a null pointer
 inline inflate_result inflate(const_bytes stream, bytes out) noexcept {
+  if (stream.is_null() || out.is_null()) return {{.code = status::invalid_argument}};
   return deflate_format::inflater(stream, out).run();
 }
 
