@@ -95,7 +95,8 @@ class frame_view {
   }
 
   /// Reads and checks the header and the directory of a frame. `frame` may be longer than the frame that it contains.
-  /// `view` does not change after an error. Errors: those of inspect; truncated; bad_directory. Complexity: linear in the number of chunks and the size of the metadata.
+  /// `view` does not change after an error. Complexity: linear in the number of chunks and the size of the metadata.
+  /// @return ok, what inspect returns, truncated or bad_directory
   TUCK_HD static status open(const_bytes frame, frame_view& view) noexcept {
     frame_header h;
     if (const status s = inspect(frame, h); s != status::ok) return s;

@@ -17,8 +17,8 @@ enum class swap_path : uint8_t {
 };
 
 /// What `out` does if the pool has no capacity for the largest possible frame of the tensor (raw, cpu: its values). If
-/// the whole pool is smaller than that, `fail` and `block` return pool_too_small. With a pool of 0 bytes all do, but for
-/// 0 raw bytes.
+/// the whole pool is smaller than that, `fail` and `block` return pool_too_small. With a pool of 0 bytes all do, except
+/// for 0 raw bytes.
 enum class on_full : uint8_t {
   keep_on_device,  ///< keeps the tensor in the caller's memory, also if the pool is too small for it: see
                    ///< swap_handle::kept_on_device
