@@ -89,7 +89,8 @@ struct block {
   std::uint64_t sum = 0;
   bool abandoned = false;  // in the middle of a kernel that failed
   std::uint64_t steps_since_poll = 0;
-  // Until the next barrier: whether its warps run in turn, or in this order, each for as long as it can.
+  // Until the next barrier: whether its warps run one before the other, the first of them, and whether the one with the
+  // next lower index follows, or the next higher.
   bool ordered = false;
   unsigned order_begin = 0;
   bool order_falls = false;
