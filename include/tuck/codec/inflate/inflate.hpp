@@ -109,7 +109,7 @@ class inflater {
 /// @return the size of the output and of the stream in bytes. deflate_too_long if the output is larger than `out`,
 ///   which is then full. Another deflate_ status if the stream is invalid; invalid_argument for a null pointer
 inline inflate_result inflate(const_bytes stream, bytes out) noexcept {
-  if (stream.is_null() || out.is_null()) return {{.code = status::invalid_argument}};
+  if (stream.is_null() || out.is_null()) return {{0, status::invalid_argument}};
   return deflate_format::inflater(stream, out).run();
 }
 
