@@ -36,7 +36,7 @@ std::string stage_names(const stage_list& stages) {
 
 std::vector<std::string> codec_names() {
   std::vector<std::string> names;
-  any_codec(program_codecs{}, [&](const auto& candidate) {
+  any_codec(all_codecs{}, [&](const auto& candidate) {
     const std::string mine = stage_names(candidate.stages());
     if (std::find(names.begin(), names.end(), mine) == names.end()) names.push_back(mine);
     return false;
@@ -45,14 +45,14 @@ std::vector<std::string> codec_names() {
 }
 
 bool is_lossy(std::string_view codec) {
-  return any_codec(program_codecs{}, [&]<class C>(const C& candidate) {
+  return any_codec(all_codecs{}, [&]<class C>(const C& candidate) {
     return tuck::is_lossy<C> && stage_names(candidate.stages()) == codec;
   });
 }
 
 std::string types_of(std::string_view codec) {
   std::string types;
-  any_codec(program_codecs{}, [&]<class C>(const C& candidate) {
+  any_codec(all_codecs{}, [&]<class C>(const C& candidate) {
     if (stage_names(candidate.stages()) != codec) return false;
     for (uint8_t t = 1; size_of(dtype{t}) != 0; ++t) {
       const dtype type{t};

@@ -142,7 +142,7 @@ outcome decode_on_device(const_bytes frame, bytes out) {
   frame_header header;
   outcome answer{.code = inspect(frame, header)};
   if (!answer) return answer;
-  const status found = visit(program_codecs{}, header, [&]<class C>(const C& codec) {
+  const status found = visit(all_codecs{}, header, [&]<class C>(const C& codec) {
     const bool is_delta = (header.flags & flag_delta) != 0;
     answer = device_session().decode(chosen_on_device<C>(codec, header.type), frame, out, is_delta);
   });

@@ -1,3 +1,3 @@
 #include "codecs_of.hpp"
 
-template struct tuck::tools::codecs_of<tuck::tools::single_codecs>;
+template struct tuck::tools::codecs_of<tuck::single_codecs>;

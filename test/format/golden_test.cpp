@@ -6,9 +6,11 @@
 // `golden_test --write FOLDER` writes the frames of all cases.
 #include "format/golden_cases.hpp"
 #include "support/bounds.hpp"
+#include "support/codec_list.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -210,22 +212,54 @@ TEST(golden_set, every_codec_has_frames) {
     EXPECT_TRUE(types.contains(dtype{type})) << name(dtype{type});
   for (const std::string& codec : tools::codec_names())
     EXPECT_EQ(modes[codec].size(), tools::is_lossy(codec) ? 3u : 1u) << codec;
+}
 
-  // The chains of the library are those that the program knows.
-  const std::map<std::string, std::string> chains{{"zvc_huffman", "zvc+huffman"},
-                                                  {"zvc_rle_huffman", "zvc+rle+huffman"},
-                                                  {"rows_zvc_huffman", "rows+zvc+huffman"},
-                                                  {"quantize_delta_huffman", "quantize+delta+zvc+huffman"},
-                                                  {"delta_rle_bitpack", "delta+rle+bitpack"}};
-  const std::string header = text_of(folder / "../../../include/tuck/codec/chain/chains.hpp");
+// The stages of the codecs in a list, by their names.
+template <codec... Cs> std::map<std::string, stage_list> stages_of(codec_list<Cs...>) {
+  std::map<std::string, stage_list> all;
+  (all.emplace(tools::stage_names(Cs{}.stages()), Cs{}.stages()), ...);
+  return all;
+}
+std::string ids_of(const stage_list& stages) {
+  std::string ids;
+  for (const stage& s : stages.at)
+    if (s.id != codec_id::none) ids += (ids.empty() ? "" : ", ") + std::to_string(static_cast<int>(s.id));
+  return ids;
+}
+
+// What no compiler says to somebody who adds a codec or a chain.
+TEST(golden_set, every_codec_is_in_all_lists_and_on_the_pages) {
+  const fs::path root = folder / "../../..";
+  const std::string format = text_of(root / "docs/format.md");
+  const auto tested = stages_of(listed_codecs{});
+  std::map<std::string, std::string> names;  // of stages, to C++
+  for (const auto& [stages, list] : stages_of(single_codecs{})) names[stages] = stages;
+  const std::string header = text_of(root / "include/tuck/codec/chain/chains.hpp");
   const std::regex alias("using ([a-z_]+) =");
-  std::set<std::string> named, known;
-  for (std::sregex_iterator i(header.begin(), header.end(), alias), end; i != end; ++i) named.insert((*i)[1]);
-  for (const auto& [chain, stages] : chains) {
-    known.insert(chain);
-    EXPECT_TRUE(modes.contains(stages)) << chain;
+  for (std::sregex_iterator i(header.begin(), header.end(), alias), end; i != end; ++i) {
+    const std::string chain = (*i)[1];
+    bool known = false;
+    for (const auto& [stages, list] : stages_of(chain_codecs{})) {
+      std::string joined = stages;
+      std::replace(joined.begin(), joined.end(), '+', '_');
+      if (joined != chain) continue;
+      known = true;
+      names[stages] = chain;
+      EXPECT_NE(format.find("| " + stages + " | " + ids_of(list) + " |"), std::string::npos) << stages;
+    }
+    EXPECT_TRUE(known) << chain << " is not in tuck/codecs.hpp";
   }
-  EXPECT_EQ(named, known);
+  EXPECT_EQ(names.size(), stages_of(all_codecs{}).size());
+  for (const auto& [stages, cpp] : names) {
+    EXPECT_TRUE(tested.contains(stages)) << stages << " is not in test/support/codec_list.hpp";
+    const std::regex word("(^|[^a-z_])" + cpp + "([^a-z_]|$)");
+    for (const char* const page : {"README.md", "docs/guide.md", "test/nvcc/kernels.cu"})
+      EXPECT_TRUE(std::regex_search(text_of(root / page), word)) << cpp << " is not in " << page;
+    EXPECT_NE(text_of(root / "CHANGELOG.md").find(stages), std::string::npos) << stages << " is not in CHANGELOG.md";
+  }
+  for (uint16_t id = 1; id < 100; ++id)
+    if (const std::string known = name(codec_id{id}); known != "unknown")
+      EXPECT_NE(format.find("\n| " + std::to_string(id) + " | " + known), std::string::npos) << known;
 }
 
 TEST(golden_set, frames_have_all_that_frames_can_have) {

@@ -12,7 +12,7 @@ namespace tuck::fuzz {
 
 // The codecs whose kernels are fuzzed: each kind of code once, or all with the CMake option TUCK_LONG_TESTS.
 #if defined(TUCK_LONG_TESTS)
-using device_codecs = all_codecs;
+using device_codecs = fuzzed_codecs;
 #else
 using device_codecs =
     codec_list<zvc<f16>, rle<uint8_t>, rle<uint32_t>, deflate<uint8_t>, bitpack<int64_t>, quantize<float>,

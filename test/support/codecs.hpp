@@ -1,8 +1,9 @@
-// The codecs that the generic tests are instantiated for, and what to feed them: a new codec is one more line in the
-// lists, and a specialisation of `sample` where the usual tensors do not exercise it.
+// The codecs that the generic tests are instantiated for, and what to feed them: a new codec gets a specialisation of
+// `sample` where the usual tensors do not exercise it.
 #pragma once
 
 #include "support/bounds.hpp"
+#include "support/codec_list.hpp"
 #include "support/effort.hpp"
 #include "support/frames.hpp"
 
@@ -11,6 +12,12 @@
 #include <gtest/gtest.h>
 
 namespace tuck::test {
+
+template <class List> struct types_of_list;
+template <codec... Cs> struct types_of_list<codec_list<Cs...>> {
+  using type = ::testing::Types<Cs...>;
+};
+template <class List> using as_types = typename types_of_list<List>::type;
 
 // One of each kind. The program's tests have every codec and type, whose frames and chunks are made the same way.
 using one_of_each = ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, steps<bf16>,
@@ -21,13 +28,7 @@ using one_of_each = ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate
 using some_of_them = std::conditional_t<
     threads_alone, ::testing::Types<zvc<float>, quantize<float>, zvc_huffman<f16>>,
     ::testing::Types<zvc<float>, deflate<float>, quantize<float>, zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>>;
-using every_codec =
-    ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
-                     deflate<uint8_t>, deflate<f16>, deflate<float>, deflate<double>, bitpack<uint8_t>, bitpack<f16>,
-                     bitpack<uint32_t>, bitpack<int64_t>, steps<f8e4m3>, steps<f8e5m2>, steps<f16>, steps<bf16>,
-                     steps<float>, codebooks<f16>, codebooks<bf16>, codebooks<float>, quantize<f16>, quantize<bf16>,
-                     quantize<float>, quantize<double>, zvc_huffman<float>, huffman<bf16>, delta_rle_bitpack<int32_t>,
-                     quantize_delta_huffman<float>, zvc_rle_huffman<bf16>, rows_zvc_huffman<float>>;
+using every_codec = as_types<listed_codecs>;
 using tested_codecs = std::conditional_t<long_tests, every_codec, one_of_each>;
 using framed_codecs = std::conditional_t<slow && !long_tests, some_of_them, tested_codecs>;
 // Fuzzers, which have sanitizers, damage frames of every codec.

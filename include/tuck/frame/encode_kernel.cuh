@@ -76,9 +76,9 @@ template <class Job, int Threads> class frame_encoder {
     if constexpr (is_batch)
       for (item_state& item : temp_.items) detail::copy_job<Threads>(item.job, job_.item);
     if (threadIdx.x == 0) begin();
-    for (bool drawn = true, first = true; drawn; first = false) {
-      drawn = draw(first);
-      encode_chunk();
+    for (bool first = true, more = true; more; first = false) {
+      const bool any = draw(first);
+      more = encode_chunk() && any;
     }
     if constexpr (!is_batch) close(temp_.items[0]);
     if constexpr (is_batch) {
@@ -151,7 +151,7 @@ template <class Job, int Threads> class frame_encoder {
       return job().codec;
   }
 
-  // Draws the next chunk, with all threads. Returns false if there are no more. Ends with a barrier.
+  // Draws the next chunk, with all threads. Returns false if a batch has no more. Ends with a barrier.
   __device__ bool draw(bool first) {
     const auto may_draw = [&](uint64_t all) { return first || gridDim.x < all; };  // else each block has drawn one
     if constexpr (is_batch) {
@@ -164,7 +164,7 @@ template <class Job, int Threads> class frame_encoder {
       if (threadIdx.x == 0)
         set_chunk(temp_.items[0], job_, may_draw(job_.at.chunks) ? device::atomic_add(&job_.head->ticket, 1u) : ~0u);
       device::sync_block();
-      return temp_.current.any;
+      return true;  // encode_chunk says whether there is one: no register holds it
     }
   }
   __device__ void set_chunk(const item_state& item, const item_job& job, uint32_t chunk) {
@@ -229,16 +229,19 @@ template <class Job, int Threads> class frame_encoder {
       device::store(reinterpret_cast<uint64_t*>(frame.data()) + i, uint64_t{0});
   }
 
-  // Writes the chunk that waits, and leaves the item before if the current chunk is of another. Ends with a barrier.
-  __device__ void settle() {
+  // Writes the chunk that waits, and leaves the item before if the current chunk is of another. Meanwhile later blocks
+  // can find the size of the current one. Ends with a barrier. Returns whether there is a current chunk: no register
+  // holds that before, and behind the barrier thread 0 may soon set the next one.
+  __device__ bool settle() {
     if constexpr (chunk_waits)
-      write_waiting();
-    else
-      device::sync_block();
+      if (temp_.waiting.any) write_chunk(temp_.waiting);
+    const bool any = temp_.current.any;
+    device::sync_block();
     if constexpr (is_batch) {
       if (threadIdx.x == 0) temp_.waiting.any = false;
       if (temp_.other_is_open) close(temp_.items[temp_.current.item ^ 1]);
     }
+    return any;
   }
 
   // Counts what this block has done of an item. The last one completes the frame and clears the state.
@@ -287,16 +290,15 @@ template <class Job, int Threads> class frame_encoder {
   }
 
   // Encodes the current chunk, if there is one, in shared memory. Before that, does what is left of the one before.
-  // Ends with a barrier, unless the chunk waits.
-  __device__ void encode_chunk() {
-    const bool any = temp_.current.any;
+  // Ends with a barrier, unless the chunk waits. Returns false if a call has no more chunks.
+  __device__ bool encode_chunk() {
     const uint32_t current = temp_.current.chunk;
     const item_job& job = this->job();
     tile values;
     coder block(temp_.block.codec);
     chunk_kind kind = chunk_kind::uniform;
     uint32_t size = 0;
-    if (any) {
+    if (temp_.current.any) {
       source from = chunk_source();
       from.load(values, temp_.current.values);
       if constexpr (is_delta) sum(from.sums);
@@ -315,10 +317,13 @@ template <class Job, int Threads> class frame_encoder {
       } else if (first_bits() != 0) {
         size = sizeof(T);
       }
-      if (threadIdx.x == 0) publish(job, size);
+      if (threadIdx.x == 0) {  // no register holds the size from here on
+        temp_.current.kind = kind;
+        temp_.current.size = size;
+        publish(job);
+      }
     }
-    settle();
-    if (!any) return;
+    if (!settle()) return is_batch;  // its item may be one that cannot be encoded
     if (current_item().frame != nullptr) {
       constexpr bool reads_again = is_lossy<C> || !keeps_tile;  // raw chunks
       if (keeps_tile && sums_values(job) && !(reads_again && kind == chunk_kind::raw)) sum(values);
@@ -344,12 +349,13 @@ template <class Job, int Threads> class frame_encoder {
           if (threadIdx.x == 0) *reinterpret_cast<uint64_t*>(encoded()) = chunk_source().at(0);
       }
     }
-    if (threadIdx.x == 0) {
-      temp_.current.kind = kind;
-      temp_.current.size = size;
-      if constexpr (chunk_waits) leave();
+    if constexpr (chunk_waits) {
+      if (threadIdx.x == 0) leave();
+    } else {
+      write_chunk(temp_.current);
+      device::sync_block();
     }
-    if constexpr (!chunk_waits) write_chunk(temp_.current);
+    return true;
   }
   // Lets the current chunk wait, with one thread.
   __device__ void leave() {
@@ -391,10 +397,10 @@ template <class Job, int Threads> class frame_encoder {
   }
 
   // Lets later chunks know the size of the current one. Call it with one thread.
-  __device__ void publish(const item_job& job, uint32_t size) const {
+  __device__ void publish(const item_job& job) const {
     if constexpr (!is_batch) device::wait_copies();
     device::store_relaxed(job.states + temp_.current.chunk,
-                          chunk_state::make(chunk_state::has_size, temp_.epoch, units(job, size)).word);
+                          chunk_state::make(chunk_state::has_size, temp_.epoch, units(job, temp_.current.size)).word);
   }
   // Finds the offset of a chunk that has been published, and publishes its end. `chunk` is in shared memory, so that no
   // register holds its members. Has a barrier.
@@ -416,7 +422,7 @@ template <class Job, int Threads> class frame_encoder {
     device::sync_block();
   }
 
-  // Writes the encoded chunk in shared memory to the frame. Has a barrier at its end.
+  // Writes the encoded chunk in shared memory to the frame. A barrier must follow.
   __device__ void write_chunk(const chunk_in_flight& chunk) {
     assign_offset(chunk);
     if (item_of(chunk).frame != nullptr) {
@@ -424,12 +430,6 @@ template <class Job, int Threads> class frame_encoder {
       if (std::byte* const begin = temp_.begin; begin != nullptr)
         copy_from_shared<Threads>({begin, temp_.padded}, encoded(), chunk.size);
     }
-    device::sync_block();
-  }
-  // Writes the chunk that waits, if there is one. Has a barrier at its end. Meanwhile later blocks can find its size.
-  __device__ void write_waiting() {
-    if (temp_.waiting.any) return write_chunk(temp_.waiting);
-    device::sync_block();
   }
 
   // Writes a chunk's directory entry and checksum, and adds both to this block's sum of the contents.
@@ -446,8 +446,8 @@ template <class Job, int Threads> class frame_encoder {
   __device__ void write_content(const item_state& item, uint64_t offset, uint64_t word, word_sum& sums) {
     device::store(reinterpret_cast<uint64_t*>(item.frame + offset), word);
     const uint64_t index = (offset - sizeof(frame_header)) / 4;
-    sums.add(static_cast<uint32_t>(word), index);
-    sums.add(static_cast<uint32_t>(word >> 32), index + 1);
+#pragma unroll 1
+    for (uint32_t half = 0; half < 2; ++half, word >>= 32) sums.add(static_cast<uint32_t>(word), index + half);
   }
 
   // The last block writes metadata, result digest, the gap before the payloads, the header (zeros if the frame does not

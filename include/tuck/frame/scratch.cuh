@@ -18,12 +18,12 @@ struct digest_pair {
 // State that the blocks of a call share. In a batch, each item has one too. Between calls, everything except the
 // epoch is 0.
 struct alignas(16) scratch_head {
+  uint32_t ticket;  // next chunk or slot to draw. First: no register is needed for the sum of two addresses
+  uint32_t done;    // blocks that have finished
   // 0: no chunk failed. Else ~failure: [63:16] the lowest chunk that failed, [15:0] its status. 48 bits are enough:
   // the directory of 2^48 chunks would have 2^51 bytes.
   uint64_t failure;
   uint64_t contents;  // word_sum of the contents
-  uint32_t ticket;    // next chunk or slot to draw
-  uint32_t done;      // blocks that have finished
   uint32_t epoch;     // of the running call
   union {
     range_keys range{};   // of the tensor, if its codec needs it

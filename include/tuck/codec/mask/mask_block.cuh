@@ -197,14 +197,12 @@ template <codec C, class Format, int Threads> class block_mask_codec {
     masks of_all;
     of_all.find_non_zeros(values);
     detail::unrolled<tile::rows>([&]<int R>() {
-      const uint32_t others = masks_.template row<R>(), not_zero = of_all.template row<R>();
-      const uint32_t first = tile::first_value(R * tile::row_words);
-      uint32_t signs = 0, count = 0;
-#pragma unroll
-      for (uint32_t k = 0; k < tile::lane_values; ++k) {
-        const uint32_t zero = ~others >> k & (first + k < values.count ? 1u : 0u);
-        signs |= (not_zero >> k & zero) << count;
-        count += zero;
+      const uint32_t first = tile::first_value(R * tile::row_words), not_zero = of_all.template row<R>();
+      const uint32_t there = values.count > first ? low_mask(min(values.count - first, tile::lane_values)) : 0;
+      uint32_t zeros = ~masks_.template row<R>() & there, signs = 0, count = 0;
+      for (; zeros != 0; zeros &= zeros - 1) {  // not unrolled: registers are short here
+        const uint32_t lowest = zeros & (0 - zeros);
+        signs |= ((not_zero & lowest) != 0 ? 1u : 0u) << count++;
       }
       device::shared_bit_writer out(
           to, 8 * format_.signs_begin() + masks::template zeros_before<R>(to + values_begin_, positions));
