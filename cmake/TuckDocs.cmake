@@ -1,7 +1,7 @@
 # The target `docs`: the reference, made by Doxygen of the headers with what users call. A comment that is missing or
 # wrong is an error.
 set(documented
-  codecs.hpp host.hpp device.cuh swap.cuh swap.hpp model.hpp
+  all_codecs.hpp host.hpp device.cuh swap.cuh swap.hpp model.hpp
   codec/concept.hpp codec/bitpack/bitpack.hpp codec/chain/chain.hpp codec/chain/chains.hpp codec/deflate/deflate.hpp
   codec/codebooks/codebooks.hpp codec/huffman/huffman.hpp codec/inflate/inflate.hpp
   codec/quantize/quantizer.hpp codec/quantize/quantize.hpp codec/mask/rle.hpp codec/steps/steps.hpp

@@ -1,7 +1,7 @@
 // The codecs of the tests and fuzzers, with the types by which they differ: a new codec is one more line here.
 #pragma once
 
-#include <tuck/codecs.hpp>
+#include <tuck/all_codecs.hpp>
 
 namespace tuck::test {
 
