@@ -198,7 +198,8 @@ template <codec C, class Format, int Threads> class block_mask_codec {
     of_all.find_non_zeros(values);
     detail::unrolled<tile::rows>([&]<int R>() {
       const uint32_t first = tile::first_value(R * tile::row_words), not_zero = of_all.template row<R>();
-      const uint32_t there = values.count > first ? low_mask(min(values.count - first, tile::lane_values)) : 0;
+      const uint32_t left = values.count > first ? values.count - first : 0;
+      const uint32_t there = low_mask(left < tile::lane_values ? left : tile::lane_values);
       uint32_t zeros = ~masks_.template row<R>() & there, signs = 0, count = 0;
       for (; zeros != 0; zeros &= zeros - 1) {  // not unrolled: registers are short here
         const uint32_t lowest = zeros & (0 - zeros);
