@@ -10,7 +10,8 @@ option(TUCK_ALL_KERNELS "With TUCK_TESTS=kernels: all programs that run some, no
 set(tuck_no_memory cuda_types_test any_frame fused_relu inflate_batch small_tensors kv_cache evicting_pool swap_training kernels_test
                    native_test model_test peers_test points_test predict_test timeline_test
                    golden_test swap_training_test tuck_bench_test device_bench_test cli_test
-                   guide_device_1 guide_device_2 guide_device_3 adding_a_codec cudasim_page)
+                   guide_device_1 guide_device_2 guide_device_3 adding_a_codec adding_a_codec_test
+                   cudasim_page)
 set(tuck_no_threads ${tuck_no_memory} core_test codec_test deflate_test chain_test quantize_test gpu_gzip_test
                     files_test)
 # One build is enough for these. The fuzzers have ASan and UBSan for quantize. The engine executes kernels_test. Of the

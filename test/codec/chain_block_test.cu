@@ -1,13 +1,35 @@
 // Chains by blocks against the scalar codec: its bytes, its verdict on anything; and stages of a user's own.
 #include "support/batches.hpp"
-#include "support/block_payloads.hpp"
-#include "support/codecs.hpp"
+#include "support/block_codec_suite.hpp"
+#include "support/codec_suite.hpp"
 #include "support/my_stages.cuh"
 
 namespace tuck::test {
-namespace {
 
-template <class C> class chain_block : public block_against_scalar<C> {};
+// What `halved` makes smaller: the upper halves of the values that `masked` makes are alike.
+template <>
+struct sample<chain<zvc<float>, mine::masked, mine::halved>>
+    : usual_sample<chain<zvc<float>, mine::masked, mine::halved>> {
+  static constexpr bool every_bit_counts = false;
+  static std::vector<float> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
+    auto values = sparse_tensor<float>(count, sparsity, how, seed);
+    for (float& x : values)
+      if (bits_of(x) != 0) x = __builtin_bit_cast(float, 0x3f800000 | (bits_of(x) & 0x7fff));
+    return values;
+  }
+};
+// Runs, every other one of zeros: rle leaves one value of each.
+template <> struct sample<chain<rle<uint8_t>, zvc<uint8_t>>> : usual_sample<chain<rle<uint8_t>, zvc<uint8_t>>> {
+  static constexpr bool every_bit_counts = false;
+  static std::vector<uint8_t> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
+    const auto some = sparse_tensor<uint8_t>(count, sparsity, how, seed);
+    std::vector<uint8_t> values(count);
+    for (uint64_t i = 0; i < count; ++i) values[i] = i / 8 % 2 == 0 ? 0 : some[i & ~uint64_t{7}];
+    return values;
+  }
+};
+
+namespace {
 
 // Behind a splitter: as many values as it leaves, where others may be in the same word.
 template <class Transforms> struct behind_zvc_of;
@@ -28,73 +50,8 @@ using all_chains =
 using few_chains = ::testing::Types<zvc_huffman<double>, delta_rle_bitpack<int32_t>, chain<rle<uint8_t>, zvc<uint8_t>>,
                                     chain<zvc<float>, mine::masked, mine::halved>>;
 using chains = std::conditional_t<slow, few_chains, all_chains>;
-TYPED_TEST_SUITE(chain_block, chains, codec_names);
-
-TYPED_TEST(chain_block, encodes_to_the_scalar_codec_s_bytes) {
-  using value = value_t<TypeParam>;
-  constexpr uint32_t most = tile_bytes / sizeof(value);
-  int compared = 0;
-  for (const double sparsity : {0., .3, .6, .9, .99})
-    for (const uint32_t count : {1u, 2u, 31u, 100u, 1000u, most - 5, most})
-      for (const pattern how : {pattern::iid, pattern::clustered}) {
-        if (brief && count > 1000 && how == pattern::iid) continue;
-        SCOPED_TRACE(std::to_string(count) + " values, " + std::to_string(sparsity));
-        const auto values = sample<TypeParam>::tensor(count, sparsity, how, count);
-        if (TestFixture::encode(values).size() >= count * sizeof(value)) continue;  // a block declines it
-        ++compared;
-        for_schedules(2, [&] { ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)); });
-        if (count > 1000 && sparsity != .6) continue;
-        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values));
-        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values));
-      }
-  EXPECT_GE(compared, 8);
-}
-
-TYPED_TEST(chain_block, decodes_with_the_scalar_codec_s_verdict) {
-  using value = value_t<TypeParam>;
-  std::mt19937_64 random(5);
-  std::vector<std::vector<std::byte>> payloads;
-  std::vector<uint32_t> counts;
-  int accepted = 0;
-  for (int i = 0; i < (brief ? 100 : 600); ++i) {
-    const uint64_t count = 1 + random() % (i % 8 == 0 ? tile_bytes / sizeof(value) : 600);
-    const double sparsity = .3 + .2 * static_cast<double>(i % 4);
-    auto encoded = TestFixture::encode(sample<TypeParam>::tensor(count, sparsity, pattern::clustered, random()));
-    if (encoded.empty()) encoded.resize(1 + random() % 64);  // it does not shrink
-    for (uint64_t changes = random() % 4; changes-- > 0;) {
-      const uint64_t at = random() % std::min<uint64_t>(encoded.size(), random() % 2 == 0 ? 24 : encoded.size());
-      encoded[random() % 2 == 0 ? at : encoded.size() - 1 - at] = static_cast<std::byte>(random());
-    }
-    if (i % 7 == 0) encoded.resize(encoded.size() - random() % std::min<uint64_t>(encoded.size(), 4));
-    payloads.push_back(encoded);
-    counts.push_back(static_cast<uint32_t>(count));
-  }
-  TestFixture::template expect_scalar_verdicts<128>(payloads, counts, accepted);
-  EXPECT_GE(accepted, brief ? 10 : 60);
-  EXPECT_LE(accepted, brief ? 90 : 540);
-}
-
-// Where nearly all is kept, values reach up to the sides that stand behind them.
-TYPED_TEST(chain_block, restores_full_chunks_of_any_sparsity) {
-  using value = value_t<TypeParam>;
-  constexpr uint32_t most = tile_bytes / sizeof(value);
-  std::vector<std::vector<std::byte>> payloads;
-  std::vector<uint32_t> counts;
-  for (double sparsity = 0; sparsity < .5; sparsity += brief ? .09 : .015) {
-    auto encoded = TestFixture::encode(sample<TypeParam>::tensor(most, sparsity, pattern::iid, 3));
-    if (encoded.empty()) continue;  // it does not shrink
-    payloads.push_back(std::move(encoded));
-    counts.push_back(most);
-  }
-  int accepted = 0;
-  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<128>(payloads, counts, accepted));
-  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<256>(payloads, counts, accepted));
-  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<512>(payloads, counts, accepted));
-  const auto fits =
-      std::count_if(payloads.begin(), payloads.end(), [](const auto& p) { return p.size() <= tile_bytes; });
-  EXPECT_GE(accepted, 2 * fits);
-  EXPECT_GE(2 * fits, static_cast<int>(payloads.size()));
-}
+INSTANTIATE_TYPED_TEST_SUITE_P(chains, codec_suite, chains, codec_names);
+INSTANTIATE_TYPED_TEST_SUITE_P(chains, block_codec_suite, chains, codec_names);
 
 // -- forms of delta --------------------------------------------------------------------------------------------------
 

@@ -257,9 +257,11 @@ TEST(golden_set, every_codec_is_in_all_lists_and_on_the_pages) {
       EXPECT_TRUE(std::regex_search(text_of(root / page), word)) << cpp << " is not in " << page;
     EXPECT_NE(text_of(root / "CHANGELOG.md").find(stages), std::string::npos) << stages << " is not in CHANGELOG.md";
   }
-  for (uint16_t id = 1; id < 100; ++id)
-    if (const std::string known = name(codec_id{id}); known != "unknown")
-      EXPECT_NE(format.find("\n| " + std::to_string(id) + " | " + known), std::string::npos) << known;
+  for (uint16_t id = 1; id < 100; ++id) {
+    const std::string known = name(codec_id{id});
+    if (known == "unknown") continue;
+    EXPECT_NE(format.find("\n| " + std::to_string(id) + " | " + known), std::string::npos) << known;
+  }
 }
 
 TEST(golden_set, frames_have_all_that_frames_can_have) {

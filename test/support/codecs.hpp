@@ -62,8 +62,9 @@ struct codec_names {
 
 template <class... Cs> constexpr int size_of(::testing::Types<Cs...>) { return static_cast<int>(sizeof...(Cs)); }
 
-// A codec with parameters that encode, and tensors that reach all of its format.
-template <codec C> struct sample {
+// A codec with parameters that encode, and tensors that reach all of its format: half of their chunks or more become
+// smaller. `sparsity`: the share of zeros.
+template <codec C> struct usual_sample {
   static constexpr bool every_bit_counts = true;       // does each bit of an encoded chunk matter to its values?
   static constexpr double reads = 1;                   // how often encoding on the device reads the tensor
   static constexpr double sectors_filled = 1;          // by the decoder, with one instruction of a warp
@@ -80,6 +81,8 @@ template <codec C> struct sample {
   }
 };
 
+template <codec C> struct sample : usual_sample<C> {};
+
 // All bytes alike, for what has codes of its own for those that are frequent.
 template <element T> std::vector<T> even_noise(uint64_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -88,26 +91,21 @@ template <element T> std::vector<T> even_noise(uint64_t count, uint64_t seed) {
   return values;
 }
 
-template <element T> struct sample<deflate<T>> {
+template <element T> struct sample<deflate<T>> : usual_sample<deflate<T>> {
   static constexpr bool every_bit_counts = false;  // the last byte of the stream has bits to spare
   static constexpr double reads = 2;
   static constexpr double sectors_filled = .5;  // each lane writes 16 bytes of its own
-  static constexpr double frame_sectors_filled = .97;
 
-  static deflate<T> codec() { return {}; }
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
     return sparse_tensor<T>(count, sparsity, how, seed);
   }
   static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return even_noise<T>(count, seed); }
 };
 
-template <element T> struct sample<huffman<T>> {
-  static constexpr bool every_bit_counts = false;  // there is padding
-  static constexpr double reads = 1;
-  static constexpr double sectors_filled = 1;
+template <element T> struct sample<huffman<T>> : usual_sample<huffman<T>> {
+  static constexpr bool every_bit_counts = false;      // there is padding
   static constexpr double frame_sectors_filled = .74;  // words are written one by one, parts begin at any
 
-  static huffman<T> codec() { return {}; }
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
     return sparse_tensor<T>(count, sparsity, how, seed);
   }
@@ -115,13 +113,9 @@ template <element T> struct sample<huffman<T>> {
 };
 
 // Without a base, steps from 0: denormals and a few others, to both sides.
-template <floating_element T> struct sample<steps<T>> {
+template <floating_element T> struct sample<steps<T>> : usual_sample<steps<T>> {
   static constexpr bool every_bit_counts = false;  // not the threshold of a tensor that is no delta
-  static constexpr double reads = 1;
-  static constexpr double sectors_filled = 1;
-  static constexpr double frame_sectors_filled = .97;
 
-  static steps<T> codec() { return {}; }
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
     auto values = sparse_tensor<T>(count, sparsity, how, seed);
     std::mt19937_64 random(seed);
@@ -136,11 +130,8 @@ template <floating_element T> struct sample<steps<T>> {
   static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return even_noise<T>(count, seed); }
 };
 
-template <element T> struct sample<bitpack<T>> {
+template <element T> struct sample<bitpack<T>> : usual_sample<bitpack<T>> {
   static constexpr bool every_bit_counts = false;  // there is padding
-  static constexpr double reads = 1;
-  static constexpr double sectors_filled = 1;
-  static constexpr double frame_sectors_filled = .97;
 
   static bitpack<T> codec() { return bitpack<T>(predictor::automatic); }
   // Every 32 values have a width of their own, mostly a small one, from zero or from any level on, or are steps of one
@@ -161,18 +152,13 @@ template <element T> struct sample<bitpack<T>> {
     }
     return values;
   }
-  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return test::noise<T>(count, seed); }
 };
 
 // Stretches that take each way through an encoder: usual values, wide exponents, outliers, zeros by cells, low bits of
 // zero, any bits.
-template <floating_element T> struct sample<codebooks<T>> {
+template <floating_element T> struct sample<codebooks<T>> : usual_sample<codebooks<T>> {
   static constexpr bool every_bit_counts = false;  // there is padding
-  static constexpr double reads = 1;
-  static constexpr double sectors_filled = 1;
-  static constexpr double frame_sectors_filled = .97;
 
-  static codebooks<T> codec() { return {}; }
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
     enum kind { usual, wide, outliers, cells, even, any };
     using format = float_format<T>;
@@ -201,15 +187,11 @@ template <floating_element T> struct sample<codebooks<T>> {
   static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return even_noise<T>(count, seed); }
 };
 
-template <floating_element T> struct sample<quantize<T>> {
+template <floating_element T> struct sample<quantize<T>> : usual_sample<quantize<T>> {
   static constexpr bool every_bit_counts = false;  // there is padding
-  static constexpr double reads = 1;
-  static constexpr double sectors_filled = 1;
-  static constexpr double frame_sectors_filled = .97;
 
   static quantize<T> codec() { return quantize<T>(error_bound::absolute(0x1p-7)); }
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1);
-  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return test::noise<T>(count, seed); }
 };
 
 // Groups of 32 of a kind each: Gaussian at several scales, one-signed, ramps, constants, less than the bound, zeros;
@@ -249,15 +231,13 @@ std::vector<T> sample<quantize<T>>::tensor(uint64_t count, double sparsity, patt
 }
 
 // Of a chain, as of its first stage; of differences, what has small ones; of rows, those that repeat most values.
-template <class... Stages> struct sample<chain<Stages...>> {
+template <class... Stages> struct sample<chain<Stages...>> : usual_sample<chain<Stages...>> {
   using C = chain<Stages...>;
   using T = value_t<C>;
   static constexpr bool every_bit_counts = false;  // last stages have some to spare
-  static constexpr double reads = 1;
-  static constexpr double sectors_filled = 1;
   // Parts are written one after the other, what a splitter keeps and the rest as two parts; they end anywhere.
-  static constexpr double frame_sectors_filled =
-      typename C::last_stage{}.stages().at[0].id == codec_id::huffman ? .74 : .85;
+  static constexpr codec_id last_id = typename C::last_stage{}.stages().at[0].id;
+  static constexpr double frame_sectors_filled = last_id == codec_id::huffman ? .74 : .85;
 
   static constexpr uint32_t row = 97;
 
@@ -279,6 +259,19 @@ template <class... Stages> struct sample<chain<Stages...>> {
       return values;
     } else {
       auto values = sparse_tensor<T>(count, sparsity, how, seed);
+      if constexpr (last_id == codec_id::huffman || last_id == codec_id::bitpack) {
+        // What these make smaller: floats with few exponents, small integers; and a few others.
+        std::mt19937_64 random(seed);
+        std::normal_distribution<double> normal;
+        for (T& value : values) {
+          if (bits_of(value) == 0 || random() % 16 == 0) continue;
+          if constexpr (floating_element<T>)
+            value = __builtin_bit_cast(
+                T, float_format<T>::narrow(static_cast<typename float_format<T>::real>(normal(random))));
+          else
+            value = __builtin_bit_cast(T, static_cast<bits_t<T>>(1 + bits_of(value) % 15));
+        }
+      }
       if constexpr (std::is_same_v<typename C::first_stage, rows<T>>)
         for (uint64_t i = row; i < count; ++i)
           if (i % 7 != 0) values[i] = values[i - row];
