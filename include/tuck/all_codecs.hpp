@@ -14,6 +14,12 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// Joins lists: decltype(codec_list<...>{} + codec_list<...>{}).
+template <codec... As, codec... Bs>
+constexpr codec_list<As..., Bs...> operator+(codec_list<As...>, codec_list<Bs...>) noexcept {
+  return {};
+}
+
 namespace detail {
 // A codec that sees values as integers is one for all types of a size.
 template <template <class> class Codec>
@@ -23,7 +29,6 @@ using over_floating_types = codec_list<Codec<f16>, Codec<bf16>, Codec<float>, Co
 template <template <class> class Codec>
 using over_coded_types = codec_list<Codec<f16>, Codec<bf16>, Codec<float>, Codec<f8e4m3>, Codec<f8e5m2>>;
 
-template <codec... As, codec... Bs> codec_list<As..., Bs...> operator+(codec_list<As...>, codec_list<Bs...>);
 template <class... Lists> using joined_lists = decltype((Lists{} + ...));
 }  // namespace detail
 
