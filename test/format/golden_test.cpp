@@ -237,19 +237,16 @@ TEST(golden_set, every_codec_is_in_all_lists_and_on_the_pages) {
   const std::string header = text_of(root / "include/tuck/codec/chain/chains.hpp");
   const std::regex alias("using ([a-z_]+) =");
   for (std::sregex_iterator i(header.begin(), header.end(), alias), end; i != end; ++i) {
-    const std::string chain = (*i)[1];
-    bool known = false;
-    for (const auto& [stages, list] : stages_of(chain_codecs{})) {
-      std::string joined = stages;
-      std::replace(joined.begin(), joined.end(), '+', '_');
-      if (joined != chain) continue;
-      known = true;
-      names[stages] = chain;
-      EXPECT_NE(format.find("| " + stages + " | " + ids_of(list) + " |"), std::string::npos) << stages;
-    }
-    EXPECT_TRUE(known) << chain << " is not in tuck/all_codecs.hpp";
+    // The shortest one with the stages of its name, in their order.
+    std::string any = std::regex_replace((*i)[1].str(), std::regex("_"), ".*\\+"), found;
+    for (const auto& [stages, list] : stages_of(chain_codecs{}))
+      if (std::regex_match(stages, std::regex(any)) && (found.empty() || stages.size() < found.size())) found = stages;
+    EXPECT_FALSE(found.empty()) << (*i)[1] << " is not in tuck/all_codecs.hpp";
+    names[found] = (*i)[1];
   }
   EXPECT_EQ(names.size(), stages_of(all_codecs{}).size());
+  for (const auto& [stages, list] : stages_of(chain_codecs{}))
+    EXPECT_NE(format.find("| " + stages + " | " + ids_of(list) + " |"), std::string::npos) << stages;
   for (const auto& [stages, cpp] : names) {
     EXPECT_TRUE(tested.contains(stages)) << stages << " is not in test/support/codec_list.hpp";
     const std::regex word("(^|[^a-z_])" + cpp + "([^a-z_]|$)");

@@ -212,7 +212,8 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
  public:
   using tile = block_tile<value_t<chain_type>, Threads>;
 
-  static constexpr int registers = encoder::registers;
+  // A transform has a few beside those of the last stage.
+  static constexpr int registers = transform<typename chain_type::first_stage> ? 96 : encoder::registers;
   static constexpr bool keeps_tile = false;
 
   struct TempStorage {
