@@ -90,6 +90,7 @@ TYPED_TEST_P(block_codec_suite, restores_full_chunks_of_any_sparsity) {
     payloads.push_back(std::move(encoded));
     counts.push_back(most);
   }
+  ASSERT_FALSE(payloads.empty()) << "no full chunk became smaller";
   int accepted = 0;
   ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<128>(payloads, counts, accepted));
   ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<256>(payloads, counts, accepted));

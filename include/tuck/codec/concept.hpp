@@ -11,7 +11,7 @@
 // The lists below name all members that templates of the library use of their parameters. In brackets: the names that
 // such a type has there, as a template parameter or as a template that is specialised for it. A block codec is the form
 // that one thread block runs.
-// test/build/hooks.py checks the lists.
+// test/build/hooks.py checks the lists. The kinds of which there are types only in the library stand at the end.
 //
 //   codec (C, S, Next, Stages, stage_type)   value_type, chunk_bytes, stages, from_stages, max_chunk_bytes,
 //       encode_chunk, decode_chunk, lossy
@@ -30,32 +30,6 @@
 //   memory resource (R)                      allocate, deallocate, allocate_async, deallocate_async
 //   decision of swap_stream (Decision)       how, mode, codec
 //   pointer or stream (P, S)                 get
-//
-// Types of these kinds are only in the library:
-//
-//   element (dtype_of)
-//   sink of decoders (Sink)
-//   codec of a packed mask (C)               floats, has_runs, kind_of_zeros, sign_bytes, takes_runs, values_begin
-//   mask format (Format)                     TempStorage, has_runs, has_signs, kind, measure, read, signs_begin,
-//       values_begin, write
-//   last stage (strip_encoder)                 TempStorage, measure, chunk, write, registers
-//   quantizer (Quantizer)                    code, value, wide_value
-//   values of a chunk (Values)               value_of, visit
-//   instructions (Cpu)                       add_differences, find_range, gather_bits, mask_of, merge, pack, popcount,
-//       row, shift, spread, spread_bits, subtract, sum_words, unpack_fields
-//   bits of inflate (Input)                  align, drop, overrun, peek, read_bits, refill, refilled_bits
-//   job of a kernel (Job, ItemJob)           at, base, base_values, capacity, codec, count, first_value, frame,
-//       frame_capacity, has_prepass, head, header, item, items, metadata, offset, out, out_values, outcomes, result,
-//       state_count, states, to_draw, type, used, value, values, verified, writes
-//   item of a batch (Item)                   base, frame, values
-//   block of a kernel (Worker)               TempStorage
-//   output of decoders (Output)              summed, writes, sums, of_base, add_base, sum_base, bytes,
-//       base_of_chunk
-//   values of a base (Base)                  at, row
-//   always chain (Chain)                     forms, growth, has_record, record_bytes,
-//       size, splits, splitter_bits, stage, stage_type, width
-//   always block_tile (Tile)                 capacity, clip, count, first_value, lane_values, row, row_values,
-//       row_words, rows, set_row
 #pragma once
 
 #include <tuck/core/bits.hpp>
@@ -420,3 +394,29 @@ template <class C, element T, codec_id Id> struct plain_codec : plain_stage<C, I
 };
 
 }  // namespace tuck::inline TUCK_ABI
+
+// Types of these kinds are only in the library:
+//
+//   element (dtype_of)
+//   sink of decoders (Sink)
+//   codec of a packed mask (C)               floats, has_runs, kind_of_zeros, sign_bytes, takes_runs, values_begin
+//   mask format (Format)                     TempStorage, has_runs, has_signs, kind, measure, read, signs_begin,
+//       values_begin, write
+//   last stage (strip_encoder)                 TempStorage, measure, chunk, write, registers
+//   quantizer (Quantizer)                    code, value, wide_value
+//   values of a chunk (Values)               value_of, visit
+//   instructions (Cpu)                       add_differences, find_range, gather_bits, mask_of, merge, pack, popcount,
+//       row, shift, spread, spread_bits, subtract, sum_words, unpack_fields
+//   bits of inflate (Input)                  align, drop, overrun, peek, read_bits, refill, refilled_bits
+//   job of a kernel (Job, ItemJob)           at, base, base_values, capacity, codec, count, first_value, frame,
+//       frame_capacity, has_prepass, head, header, item, items, metadata, offset, out, out_values, outcomes, result,
+//       state_count, states, to_draw, type, used, value, values, verified, writes
+//   item of a batch (Item)                   base, frame, values
+//   block of a kernel (Worker)               TempStorage
+//   output of decoders (Output)              summed, writes, sums, of_base, add_base, sum_base, bytes,
+//       base_of_chunk
+//   values of a base (Base)                  at, row
+//   always chain (Chain)                     forms, growth, has_record, record_bytes,
+//       size, splits, splitter_bits, stage, stage_type, width
+//   always block_tile (Tile)                 capacity, clip, count, first_value, lane_values, row, row_values,
+//       row_words, rows, set_row

@@ -22,7 +22,7 @@ __device__ __forceinline__ device::vec128 load_often(const void* p) {
 // Copies Bytes, a multiple of 512, to shared memory, on one warp.
 template <uint32_t Bytes> __device__ void copy_by_warp(void* to, const void* from) {
   static_assert(Bytes % 512 == 0);
-  const uint32_t lane = device::lane_id();
+  const uint32_t lane = device::thread_id_anew() % device::warp_size;
 #pragma unroll
   for (uint32_t i = 0; i < Bytes / 16; i += device::warp_size)
     static_cast<device::vec128*>(to)[i + lane] = load_often(static_cast<const device::vec128*>(from) + i + lane);
@@ -62,13 +62,11 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
     const uint32_t lane = device::lane_id(), first = device::warp_id() * shape::part_values;
     count_ = values.count > first ? values.count - first : 0;
     if (count_ > shape::part_values) count_ = shape::part_values;
-    parts_ = shape::parts(values.count);
     codebooks_format::copy_by_warp<sizeof(codebooks_format::book_tables::cost[0])>(
         mine.staged, codebooks_format::device_tables.cost[0]);
     symbols_of_part s;
     zeros_ = split(values, s);
     stored_ = rows();
-    masked_ = false;
     device::sync_warp();  // the costs are there
     uint32_t least, book = best_book(s, mine.staged, least);
     const bool second = !is_good(s, least) || s.top == 0;
@@ -87,32 +85,32 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
     uint32_t most = device::warp_max(bits_);
     if (most > shape::most_stream_bits) {
       book = codebooks_format::raw;
-      bits_ = popcount(stored_) * lane_values * 8;
+      bits_ = cells() * lane_values * 8;
       most = device::warp_max(bits_);
       device::sync_warp();
       if (most <= shape::most_stream_bits) put_raw(s, second, mine.staged);
     }
     const uint32_t end = device::warp_inclusive_sum(bits_), all = device::shfl(end, 31);
     begin_ = end - bits_;
-    const uint32_t values_stored = masked_ ? device::warp_sum(popcount(stored_)) * lane_values : count_;
+    const uint32_t values_stored = is_masked() ? device::warp_sum(cells()) * lane_values : count_;
     plane_words_ = shape::planes(values_stored, shape::rest - zeros_).rest_words();
-    head_.set(part_head::fixed(s.top, zeros_, book), masked_, plane_words_, device::warp_min(bits_), most, all);
+    head_.set(part_head::fixed(s.top, zeros_, book), is_masked(), plane_words_, device::warp_min(bits_), most, all);
     words_ = most > shape::most_stream_bits ? tile_bytes : count_ != 0 ? head_.words() : 0;
     if (lane == 0) temp_.words[device::warp_id()] = words_;
     device::sync_block();
-    return 4 *
-           (codebooks_format::head_words * parts_ + temp_.words[0] + temp_.words[1] + temp_.words[2] + temp_.words[3]);
+    return 4 * (codebooks_format::head_words * shape::parts(values.count) + temp_.words[0] + temp_.words[1] +
+                temp_.words[2] + temp_.words[3]);
   }
 
   __device__ void write(const codebooks<T>&, const tile& values, std::byte* chunk) {
-    auto* part = reinterpret_cast<uint32_t*>(chunk) + codebooks_format::head_words * parts_;
+    auto* part = reinterpret_cast<uint32_t*>(chunk) + codebooks_format::head_words * shape::parts(values.count);
     const uint32_t lane = device::lane_id(), warp = device::warp_id();
     if (count_ == 0) return;
 #pragma unroll
     for (uint32_t p = 0; p + 1 < parts; ++p)
       if (p < warp) part += temp_.words[p];
     if (lane < 2) reinterpret_cast<uint32_t*>(chunk)[2 * warp + lane] = lane == 0 ? head_.word[0] : head_.word[1];
-    if (masked_) {
+    if (is_masked()) {
       detail::unrolled<tile::rows>([&]<int R>() {
         const uint32_t mask = device::ballot((stored_ >> R & 1) != 0);
         if (lane == 0) part[R] = mask;
@@ -131,7 +129,10 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
   };
 
   // Returns whether all cells of the part are stored, and full.
-  __device__ bool is_whole() const { return is_full() && !masked_; }
+  __device__ bool is_whole() const { return is_full() && !is_masked(); }
+  // Returns whether the part has masks, and how many cells of this thread are stored.
+  __device__ bool is_masked() const { return (stored_ & masked) != 0; }
+  __device__ uint32_t cells() const { return popcount(stored_ & ~masked); }
   // Returns the index in the part of the first value of this thread in row r.
   __device__ static uint32_t index(int r) {
     return static_cast<uint32_t>(r) * shape::row_values + device::lane_id() * lane_values;
@@ -189,7 +190,7 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
   // Writes the planes of the rests.
   __device__ void put_planes(const tile& values, uint32_t* planes) const {
     const uint32_t lane = device::lane_id();
-    if (zeros_ == 0 && !masked_) {
+    if (zeros_ == 0 && !is_masked()) {
       const huffman_format::rest_planes<shape::width, uint32_t> rests(shape::planes(count_, shape::rest), shape::rest,
                                                                       planes);
 #pragma unroll
@@ -200,9 +201,9 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
       }
       return;
     }
-    const uint32_t cells = device::warp_sum(popcount(stored_)), rest = shape::rest - zeros_;
+    const uint32_t all = device::warp_sum(cells()), rest = shape::rest - zeros_;
     const huffman_format::rest_planes<shape::width, uint32_t> rests(
-        shape::planes(masked_ ? cells * lane_values : count_, rest), rest, planes);
+        shape::planes(is_masked() ? all * lane_values : count_, rest), rest, planes);
     for (uint32_t i = lane; i < plane_words_; i += device::warp_size) planes[i] = 0;
     device::sync_warp();
     uint32_t before = 0;
@@ -275,8 +276,8 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
       const device::vec128 x = values.row(R);
       if ((x.w[0] | x.w[1] | x.w[2] | x.w[3]) != 0) stored |= 1u << R;
     });
-    masked_ = tile::rows * device::warp_size - device::warp_sum(popcount(stored)) >= codebooks_format::worth_masks;
-    if (masked_) stored_ = stored;
+    const uint32_t all = device::warp_sum(popcount(stored));
+    if (tile::rows * device::warp_size - all >= codebooks_format::worth_masks) stored_ = masked | stored;
   }
 
   // The second look: another top, and symbol 0 for exponent 0.
@@ -448,9 +449,9 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
 
   TempStorage& temp_;
   // Of this warp's part: its values; its words, of which plane_words_ are planes. Of the chunk: its parts.
-  uint32_t count_ = 0, words_ = 0, plane_words_ = 0, zeros_ = 0, parts_ = 0;
+  uint32_t count_ = 0, words_ = 0, plane_words_ = 0, zeros_ = 0;
   part_head head_;
-  bool masked_ = false;
+  static constexpr uint32_t masked = 1u << 31;  // in stored_
   uint32_t stored_ = 0, bits_ = 0, begin_ = 0;  // of this thread's stream: which of its cells are stored; its bits
 };
 
