@@ -231,9 +231,13 @@ std::string ids_of(const stage_list& stages) {
 TEST(golden_set, every_codec_is_in_all_lists_and_on_the_pages) {
   const fs::path root = folder / "../../..";
   const std::string format = text_of(root / "docs/format.md");
-  const auto tested = stages_of(listed_codecs{});
+  const auto tested = stages_of(listed_codecs{}), quick = stages_of(quick_codecs{});
   std::map<std::string, std::string> names;  // of stages, to C++
-  for (const auto& [stages, list] : stages_of(single_codecs{})) names[stages] = stages;
+  for (const auto& [stages, list] : stages_of(single_codecs{})) {
+    names[stages] = stages;
+    EXPECT_TRUE(quick.contains(stages)) << stages << " is not in quick_codecs of test/support/codec_list.hpp";
+    EXPECT_NE(format.find("\n### " + stages + "\n"), std::string::npos) << stages << " has no section in format.md";
+  }
   const std::string header = text_of(root / "include/tuck/codec/chain/chains.hpp");
   const std::regex alias("using ([a-z_]+) =");
   for (std::sregex_iterator i(header.begin(), header.end(), alias), end; i != end; ++i) {
@@ -258,6 +262,8 @@ TEST(golden_set, every_codec_is_in_all_lists_and_on_the_pages) {
     const std::string known = name(codec_id{id});
     if (known == "unknown") continue;
     EXPECT_NE(format.find("\n| " + std::to_string(id) + " | " + known), std::string::npos) << known;
+    const bool transforms = format.find(" | " + known + ", a transform |") != std::string::npos;
+    EXPECT_TRUE(!transforms || format.find("\n### The transform " + known + "\n") != std::string::npos) << known;
   }
 }
 

@@ -19,10 +19,7 @@ template <codec... Cs> struct types_of_list<codec_list<Cs...>> {
 };
 template <class List> using as_types = typename types_of_list<List>::type;
 
-// One of each kind. The program's tests have every codec and type, whose frames and chunks are made the same way.
-using one_of_each = ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, steps<bf16>,
-                                     quantize<float>, quantize<double>, codebooks<bf16>, huffman<bf16>,
-                                     zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
+using one_of_each = as_types<quick_codecs>;
 // What is the same for all codecs, such as frames, is compiled with a few for sanitizers. Other tests show them each
 // codec.
 using some_of_them = std::conditional_t<
