@@ -78,6 +78,7 @@ TYPED_TEST(bitpack_of, the_stage_s_mode_is_the_predictor) {
                              {codec_id::bitpack, 1, 0, 1, 0},
                              {codec_id::bitpack, 1, 1, 0, 1}})
     EXPECT_EQ(parsed.from_stages({{wrong}}, parsed), status::bad_parameters);
+  EXPECT_EQ(bitpack<TypeParam>(predictor{2}).stages().at[0].mode, 0);  // what is no predictor is none
 }
 
 // -- chunks that nobody writes

@@ -323,7 +323,7 @@ template <no_codec X> struct codec_missing {
       "tuck: this type is no codec; tuck/codec/concept.hpp says what a codec has, the notes below what is missing");
 };
 
-/// Compares a stage from a frame header with the expected stage, for stages without parameters.
+/// Compares a stage from a frame header with the expected stage, parameters included.
 /// @return ok, codec_mismatch, bad_version or bad_parameters
 TUCK_HD constexpr status match_stage(const stage& described, const stage& expected) noexcept {
   if (described.id != expected.id) return status::codec_mismatch;
@@ -331,7 +331,7 @@ TUCK_HD constexpr status match_stage(const stage& described, const stage& expect
   return described == expected ? status::ok : status::bad_parameters;
 }
 
-/// The same for a codec of a single stage without parameters: the list must be that stage alone.
+/// The same for a codec of a single stage: the list must be that stage alone.
 TUCK_HD constexpr status match_single_stage(const stage_list& stages, const stage& expected) noexcept {
   if (stages.at[0].id != expected.id) return status::codec_mismatch;
   for (int i = 1; i < max_stages; ++i)

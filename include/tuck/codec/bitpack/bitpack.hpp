@@ -38,7 +38,7 @@ template <element T> class bitpack {
   TUCK_HD constexpr bool predicts() const noexcept { return predictor_ == predictor::automatic; }
 
   TUCK_HD constexpr stage_list stages() const noexcept {
-    return {{{.id = codec_id::bitpack, .version = 1, .mode = static_cast<uint8_t>(predictor_)}}};
+    return {{{.id = codec_id::bitpack, .version = 1, .mode = static_cast<uint8_t>(predicts())}}};
   }
   TUCK_HD static constexpr status from_stages(const stage_list& stages, bitpack& parsed) noexcept {
     parsed.predictor_ = stages.at[0].mode == 0 ? predictor::none : predictor::automatic;
