@@ -53,9 +53,8 @@ using chain_codecs = detail::joined_lists<
     detail::over_floating_types<quantize_delta_huffman>>;
 // clang-format on
 
-/// All codecs of the library: host::decode(all_codecs{}, frame, out) decodes what any of them wrote. A call with all of
-/// them takes a minute or more to compile, so make it in one source of a program; a list of the codecs in use takes
-/// less.
+/// All codecs of the library: host::decode(all_codecs{}, frame, out) decodes what any of them wrote. Such a call takes
+/// half a minute to compile, so make it in one source of a program; a list of the codecs in use takes less.
 using all_codecs = detail::joined_lists<single_codecs, chain_codecs>;
 
 }  // namespace tuck::inline TUCK_ABI
