@@ -63,6 +63,7 @@ template <class... Cs> constexpr int size_of(::testing::Types<Cs...>) { return s
 // smaller. `sparsity`: the share of zeros.
 template <codec C> struct usual_sample {
   static constexpr bool every_bit_counts = true;       // does each bit of an encoded chunk matter to its values?
+  static constexpr int least_chunks = 30;              // of 108 that codec_suite encodes, as many become smaller
   static constexpr double reads = 1;                   // how often encoding on the device reads the tensor
   static constexpr double sectors_filled = 1;          // by the decoder, with one instruction of a warp
   static constexpr double frame_sectors_filled = .97;  // by the encoder
@@ -89,6 +90,7 @@ template <element T> std::vector<T> even_noise(uint64_t count, uint64_t seed) {
 }
 
 template <element T> struct sample<deflate<T>> : usual_sample<deflate<T>> {
+  static constexpr int least_chunks = sizeof(T) == 1 ? 20 : 30;
   static constexpr bool every_bit_counts = false;  // the last byte of the stream has bits to spare
   static constexpr double reads = 2;
   static constexpr double sectors_filled = .5;  // each lane writes 16 bytes of its own

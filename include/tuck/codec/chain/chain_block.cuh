@@ -212,8 +212,9 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
  public:
   using tile = block_tile<value_t<chain_type>, Threads>;
 
-  // A transform has a few beside those of the last stage.
-  static constexpr int registers = transform<typename chain_type::first_stage> ? 96 : encoder::registers;
+  // A transform needs a few more than the last stage.
+  static constexpr int registers =
+      transform<typename chain_type::first_stage> && encoder::registers < 96 ? 96 : encoder::registers;
   static constexpr bool keeps_tile = false;
 
   struct TempStorage {

@@ -22,7 +22,7 @@ __device__ __forceinline__ device::vec128 load_often(const void* p) {
 // Copies Bytes, a multiple of 512, to shared memory, on one warp.
 template <uint32_t Bytes> __device__ void copy_by_warp(void* to, const void* from) {
   static_assert(Bytes % 512 == 0);
-  const uint32_t lane = device::thread_id_anew() % device::warp_size;
+  const uint32_t lane = device::thread_id_anew() % device::warp_size;  // else registers keep the address of the tables
 #pragma unroll
   for (uint32_t i = 0; i < Bytes / 16; i += device::warp_size)
     static_cast<device::vec128*>(to)[i + lane] = load_often(static_cast<const device::vec128*>(from) + i + lane);
@@ -448,10 +448,11 @@ template <floating_element T, int Threads> class block_codec<codebooks<T>, Threa
   }
 
   TempStorage& temp_;
-  // Of this warp's part: its values; its words, of which plane_words_ are planes. Of the chunk: its parts.
+  // Of this warp's part: its values; its words, of which plane_words_ are planes.
   uint32_t count_ = 0, words_ = 0, plane_words_ = 0, zeros_ = 0;
   part_head head_;
-  static constexpr uint32_t masked = 1u << 31;  // in stored_
+  static constexpr uint32_t masked = 1u << 31;  // in stored_: the part has masks
+  static_assert(tile::rows < 32);
   uint32_t stored_ = 0, bits_ = 0, begin_ = 0;  // of this thread's stream: which of its cells are stored; its bits
 };
 
